@@ -867,6 +867,27 @@ def masked(
 
 
 @triton.jit
+def chosen(
+    q, scales, k, v, o, blocks, N, ROWS: tl.constexpr, BLOCK: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """Attention without the division to blocks of keys whose numbers are loaded; blocks behind the last key are left
+    out. The scaled queries are the same in every iteration, and change their layout in the branch."""
+    m, n, d = tl.arange(0, ROWS), tl.arange(0, BLOCK), tl.arange(0, DIM)
+    x = tl.load(q + m[:, None] * DIM + d[None, :])
+    x = (x.to(tl.float32) * tl.load(scales)).to(tl.float16)
+    acc, total = tl.zeros([ROWS, DIM], tl.float32), tl.zeros([ROWS], tl.float32)
+    for i in range(0, N, BLOCK):
+        at = tl.load(blocks + i // BLOCK) * BLOCK
+        if at < N:
+            keys = tl.load(k + (at + n)[None, :] * DIM + d[:, None])
+            values = tl.load(v + (at + n)[:, None] * DIM + d[None, :])
+            p = tl.exp2(tl.dot(x, keys) * 0.0625)
+            total = total * 0.5 + tl.sum(p, 1)
+            acc = tl.dot(p.to(tl.float16), values, acc * 0.5)
+    tl.store(o + m[:, None] * DIM + d[None, :], acc / total[:, None])
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1204,6 +1225,10 @@ TWILL = {
         "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
     },
     "masked": {**dict.fromkeys("qkvo", "*fp16:16"), "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4},
+    "chosen": {
+        **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "scales": "*fp32:16", "blocks": "*i32:16", "N": "i32:16",
+        "ROWS": 16, "BLOCK": 64, "DIM": 64, "num_warps": 4,
+    },
     "queries": {
         **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "N": "i32:16",
         "BLOCK_M": 128, "BLOCK_N": 128, "DIM": 128, "num_warps": 8,
@@ -1294,6 +1319,7 @@ VARIANTS = {
     "aged": ("aged", {}),
     "queries": ("queries", {}),
     "masked": ("masked", {}),
+    "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
     "resumed": ("resumed", {}),

@@ -16,6 +16,7 @@ from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear
 from twill.targets.cuda.register_tiles import AnyPoint, Point
 from twill.targets.cuda.shared_tiles import copied
+from twill.targets.cuda.tiled_form import tiled_form
 from twill.targets.hopper import source
 
 HEAD = """
@@ -300,3 +301,12 @@ def test_copies_go_along_the_columns_where_the_pointers_are_consecutive_there() 
     assert y.encoding.transposed
     assert not made.warnings
     assert source(made).count("cp_async<16>(") == source(made).count("cp_async<")
+
+
+@pytest.mark.parametrize(("kernel", "warps"), [("decayed", 1), ("gathered_rows", 4)])
+def test_one_warp_loads_where_it_starts_tma_and_copies_vectors_alone(kernel: str, warps: int) -> None:
+    made = program(kernel)
+    form = tiled_form(made)
+    (loading,) = (group for group in (form.program if form else made).groups if group.only_moves)
+    assert any(channel.filled_by == "cp_async" for channel in made.channels)
+    assert loading.warps == warps

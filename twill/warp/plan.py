@@ -242,7 +242,7 @@ def _resident(
             memory = laid_out(blocks)
         except TwillError:  # what one block needs does not fit so often
             return None
-        hidden = hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops])
+        hidden = hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops], blocks)
         cached = stays_in_cache(memory.plans, machine, blocks)
         return memory if hidden and cached else None
 

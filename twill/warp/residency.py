@@ -172,12 +172,13 @@ def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) 
 
 
 def hides_arrival(
-    plans: Sequence[ChannelPlan], alone: Sequence[ChannelPlan], loops: Sequence[Scheduled]
+    plans: Sequence[ChannelPlan], alone: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int
 ) -> bool:
     """Whether the slots of every channel last as long as a load takes to arrive, are as many as
-    `enough_slots`, or are as many as in a block that is alone."""
+    `enough_slots`, or are as many as in a block that is alone. Blocks that share the units of an SM take as
+    many times as long for an iteration as there are blocks."""
     machine, shortest = loops[0].machine, min(max(1, one.solution.interval) for one in loops)
-    wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // shortest))
+    wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // (shortest * blocks)))
     most = {plan.id: plan.depth for plan in alone}
     return all(
         plan.depth >= min(wanted, most[plan.id])

@@ -137,11 +137,15 @@ across_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_con
             for (int i_ = 0; i_ < 4; ++i_) truncf_23_[i_] = pack_f16(acc_20[(((2 * i_) & 7))], acc_20[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                shared_at<__half>(memory + 40960 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(truncf_23_[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_23_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_7[1][4];
+            const uint32_t read_7_at = memory + 40960;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_31[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 40960 + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__half))), float(shared_at<__half>(memory + 40960 + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__half))));
+            for (int i_ = 0; i_ < 4; ++i_)
+                read_7[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))), float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))));
+            #pragma unroll
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_31[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/across.sm90.ttgir:95:5)
         {
@@ -315,11 +319,15 @@ across_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) 
             for (int i_ = 0; i_ < 4; ++i_) truncf_23_[i_] = pack_f16(acc_20[(((2 * i_) & 7))], acc_20[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                shared_at<__half>(memory + 40960 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(truncf_23_[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_23_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_7[1][4];
+            const uint32_t read_7_at = memory + 40960;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_31[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 40960 + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__half))), float(shared_at<__half>(memory + 40960 + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)) * sizeof(__half))));
+            for (int i_ = 0; i_ < 4; ++i_)
+                read_7[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))), float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))));
+            #pragma unroll
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_31[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/across.sm90.ttgir:95:5)
         {

@@ -25,8 +25,8 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
     if (threadIdx.x == 0) {
         channel_x_25.init(1, 4);
         channel_y_29.init(1, 4);
-        channel_last_34.init(4, 4);
-        channel_gate_36.init(4, 4);
+        channel_last_34.init(1, 4);
+        channel_gate_36.init(1, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_y_29);
         tma_prefetch(&map_x_25);
@@ -35,130 +35,112 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
 
     if (warp_index() < 4) {
         registers_decrease<40>();
-        // ---- group 0: 4 warps
-        ThreadCoordinates thread(0);
-        uint32_t count_x_25 = 0;
-        uint32_t count_y_29 = 0;
-        uint32_t count_last_34 = 0;
-        uint32_t count_gate_36 = 0;
-        int32_t trips_0 = 0;
-        int32_t divsi_2;
-        // divsi.2 (tests/kernels/ttgir/decayed.sm90.ttgir:26:10)
-        {
-            const int32_t addi_1_ = K + 63;
-            divsi_2 = addi_1_ / 64;
-        }
-        trips_0 = max(0, divsi_2);
-        {
-            // decayed/for.0: 2 stages, an iteration every 646 cycles
-            const int32_t n = trips_0;
-            uint32_t kept_gate_36_to[1];
-            uint32_t kept_gate_36_at0[1] = {};
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_x_25 = 0;
+            uint32_t count_y_29 = 0;
+            uint32_t count_last_34 = 0;
+            uint32_t count_gate_36 = 0;
+            int32_t trips_0 = 0;
+            int32_t divsi_2;
+            // divsi.2 (tests/kernels/ttgir/decayed.sm90.ttgir:26:10)
             {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                kept_gate_36_to[0] = thread.index * 4;
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) kept_gate_36_at0[0] = uint32_t(int32_t((thread.index * 1)));
+                const int32_t addi_1_ = K + 63;
+                divsi_2 = addi_1_ / 64;
             }
-            keep(kept_gate_36_to);
-            keep(kept_gate_36_at0);
-            if (n >= 1) {
-                // cycle 0, stage 0: load y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
-                channel_y_29.producer_acquire(count_y_29);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_y_29.full(count_y_29), 8192);
-                    {
-                        tma_load(channel_y_29.slot(count_y_29), &map_y_29, channel_y_29.full(count_y_29), int32_t(0), int32_t(int32_t(0) * 64));
-                    }
-                }
-                // cycle 94, stage 0: copy last_34 (tests/kernels/ttgir/decayed.sm90.ttgir:68:18)
-                channel_last_34.producer_acquire(count_last_34);
-                {
-                    const int32_t last_ = 1;
-                    const int32_t last_30_ = last_ * 64;
-                    const int32_t last_31_ = min(last_30_, K);
-                    const int32_t last_32_ = last_31_ - 1;
-                    float* const last_33_ = g + last_32_;
-                    if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34), last_33_);
-                }
-                channel_last_34.producer_commit(count_last_34);
-                // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
-                channel_gate_36.producer_acquire(count_gate_36);
-                {
-                    const int32_t at_ = 0;
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_gate_36.slot(count_gate_36);
-                    float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(at_);
-                    keep(from_);
-                    if (at_ + 63 < K) {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
-                    } else {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((at_ + int32_t((thread.index * 1))) < K));
-                    }
-                }
-                channel_gate_36.producer_commit(count_gate_36);
-                // cycle 445, stage 0: load x_25 (tests/kernels/ttgir/decayed.sm90.ttgir:58:15)
-                channel_x_25.producer_acquire(count_x_25);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_25.full(count_x_25), 8192);
-                    {
-                        tma_load(channel_x_25.slot(count_x_25), &map_x_25, channel_x_25.full(count_x_25), int32_t(0), int32_t(int32_t(0) * 64));
-                    }
-                }
-                for (int32_t i = 1; i < n; ++i) {
+            trips_0 = max(0, divsi_2);
+            {
+                // decayed/for.0: 2 stages, an iteration every 646 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
                     // cycle 0, stage 0: load y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
-                    channel_y_29.producer_acquire(count_y_29 + i);
+                    channel_y_29.producer_acquire(count_y_29);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_y_29.full(count_y_29 + i), 8192);
+                        mbarrier_arrive_expect(channel_y_29.full(count_y_29), 8192);
                         {
-                            tma_load(channel_y_29.slot(count_y_29 + i), &map_y_29, channel_y_29.full(count_y_29 + i), int32_t(0), int32_t(int32_t(i) * 64));
+                            tma_load(channel_y_29.slot(count_y_29), &map_y_29, channel_y_29.full(count_y_29), int32_t(0), int32_t(int32_t(0) * 64));
                         }
                     }
                     // cycle 94, stage 0: copy last_34 (tests/kernels/ttgir/decayed.sm90.ttgir:68:18)
-                    channel_last_34.producer_acquire(count_last_34 + i);
+                    channel_last_34.producer_acquire(count_last_34);
                     {
-                        const int32_t last_ = i + 1;
+                        const int32_t last_ = 1;
                         const int32_t last_30_ = last_ * 64;
                         const int32_t last_31_ = min(last_30_, K);
                         const int32_t last_32_ = last_31_ - 1;
                         float* const last_33_ = g + last_32_;
-                        if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34 + i), last_33_);
+                        if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34), last_33_);
                     }
-                    channel_last_34.producer_commit(count_last_34 + i);
+                    channel_last_34.producer_commit(count_last_34);
                     // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
-                    channel_gate_36.producer_acquire(count_gate_36 + i);
+                    channel_gate_36.producer_acquire(count_gate_36);
                     {
-                        const int32_t at_ = i * 64;
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                        const uint32_t to_ = channel_gate_36.slot(count_gate_36 + i);
-                        float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(at_);
-                        keep(from_);
-                        if (at_ + 63 < K) {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
-                        } else {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((at_ + int32_t((thread.index * 1))) < K));
+                        const int32_t at_ = 0;
+                        const uint32_t to_ = channel_gate_36.slot(count_gate_36);
+                        #pragma unroll 4
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) {
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            cp_async<4>(to_ + v_ * 4, (g + (at_ + int32_t((v_ * 1)))), ((at_ + int32_t((v_ * 1))) < K));
                         }
                     }
-                    channel_gate_36.producer_commit(count_gate_36 + i);
+                    channel_gate_36.producer_commit(count_gate_36);
                     // cycle 445, stage 0: load x_25 (tests/kernels/ttgir/decayed.sm90.ttgir:58:15)
-                    channel_x_25.producer_acquire(count_x_25 + i);
+                    channel_x_25.producer_acquire(count_x_25);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_25.full(count_x_25 + i), 8192);
+                        mbarrier_arrive_expect(channel_x_25.full(count_x_25), 8192);
                         {
-                            tma_load(channel_x_25.slot(count_x_25 + i), &map_x_25, channel_x_25.full(count_x_25 + i), int32_t(0), int32_t(int32_t(i) * 64));
+                            tma_load(channel_x_25.slot(count_x_25), &map_x_25, channel_x_25.full(count_x_25), int32_t(0), int32_t(int32_t(0) * 64));
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
+                        channel_y_29.producer_acquire(count_y_29 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_29.full(count_y_29 + i), 8192);
+                            {
+                                tma_load(channel_y_29.slot(count_y_29 + i), &map_y_29, channel_y_29.full(count_y_29 + i), int32_t(0), int32_t(int32_t(i) * 64));
+                            }
+                        }
+                        // cycle 94, stage 0: copy last_34 (tests/kernels/ttgir/decayed.sm90.ttgir:68:18)
+                        channel_last_34.producer_acquire(count_last_34 + i);
+                        {
+                            const int32_t last_ = i + 1;
+                            const int32_t last_30_ = last_ * 64;
+                            const int32_t last_31_ = min(last_30_, K);
+                            const int32_t last_32_ = last_31_ - 1;
+                            float* const last_33_ = g + last_32_;
+                            if (thread.leader) cp_async<4>(channel_last_34.slot(count_last_34 + i), last_33_);
+                        }
+                        channel_last_34.producer_commit(count_last_34 + i);
+                        // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
+                        channel_gate_36.producer_acquire(count_gate_36 + i);
+                        {
+                            const int32_t at_ = i * 64;
+                            const uint32_t to_ = channel_gate_36.slot(count_gate_36 + i);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 2; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<4>(to_ + v_ * 4, (g + (at_ + int32_t((v_ * 1)))), ((at_ + int32_t((v_ * 1))) < K));
+                            }
+                        }
+                        channel_gate_36.producer_commit(count_gate_36 + i);
+                        // cycle 445, stage 0: load x_25 (tests/kernels/ttgir/decayed.sm90.ttgir:58:15)
+                        channel_x_25.producer_acquire(count_x_25 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_25.full(count_x_25 + i), 8192);
+                            {
+                                tma_load(channel_x_25.slot(count_x_25 + i), &map_x_25, channel_x_25.full(count_x_25 + i), int32_t(0), int32_t(int32_t(i) * 64));
+                            }
                         }
                     }
                 }
             }
+            count_x_25 += trips_0;
+            count_y_29 += trips_0;
+            count_last_34 += trips_0;
+            count_gate_36 += trips_0;
         }
-        count_x_25 += trips_0;
-        count_y_29 += trips_0;
-        count_last_34 += trips_0;
-        count_gate_36 += trips_0;
     }
     if (warp_index() - 4 < 4) {
         registers_increase<120>();
@@ -275,12 +257,17 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                 {
                     const int32_t there_13_ = 0;
                     __nv_bfloat16* const there_14_ = h + there_13_;
+                    uint32_t words_[4][4];
                     #pragma unroll
                     for (int g_ = 0; g_ < 4; ++g_) {
-                        uint32_t words_[4] = {convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                        transpose_quad(words_);
-                        store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                        words_[g_][0] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                        words_[g_][1] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                        words_[g_][2] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                        words_[g_][3] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                        transpose_quad(words_[g_]);
                     }
+                    #pragma unroll
+                    for (int g_ = 0; g_ < 4; ++g_) store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
                 }
                 wgmma_wait<0>();
                 registers_fence(state_8);
@@ -370,12 +357,17 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                     {
                         const int32_t there_13_ = i * 4096;
                         __nv_bfloat16* const there_14_ = h + there_13_;
+                        uint32_t words_[4][4];
                         #pragma unroll
                         for (int g_ = 0; g_ < 4; ++g_) {
-                            uint32_t words_[4] = {convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                            transpose_quad(words_);
-                            store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                            words_[g_][0] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                            words_[g_][1] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                            words_[g_][2] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                            words_[g_][3] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                            transpose_quad(words_[g_]);
                         }
+                        #pragma unroll
+                        for (int g_ = 0; g_ < 4; ++g_) store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
                     }
                     wgmma_wait<0>();
                     registers_fence(state_8);
@@ -400,12 +392,17 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
         }
         // store (tests/kernels/ttgir/decayed.sm90.ttgir:101:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((addptr_4 + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                words_[g_][0] = convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((addptr_4 + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
         }
     }
 }
@@ -730,12 +727,17 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                 {
                     const int32_t there_13_ = 0;
                     __nv_bfloat16* const there_14_ = h + there_13_;
+                    uint32_t words_[4][4];
                     #pragma unroll
                     for (int g_ = 0; g_ < 4; ++g_) {
-                        uint32_t words_[4] = {convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                        transpose_quad(words_);
-                        store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                        words_[g_][0] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                        words_[g_][1] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                        words_[g_][2] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                        words_[g_][3] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                        transpose_quad(words_[g_]);
                     }
+                    #pragma unroll
+                    for (int g_ = 0; g_ < 4; ++g_) store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
                 }
                 wgmma_wait<0>();
                 registers_fence(state_8);
@@ -826,12 +828,17 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     {
                         const int32_t there_13_ = i * 4096;
                         __nv_bfloat16* const there_14_ = h + there_13_;
+                        uint32_t words_[4][4];
                         #pragma unroll
                         for (int g_ = 0; g_ < 4; ++g_) {
-                            uint32_t words_[4] = {convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                            transpose_quad(words_);
-                            store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                            words_[g_][0] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                            words_[g_][1] = convert_layout_17[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                            words_[g_][2] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                            words_[g_][3] = convert_layout_17[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                            transpose_quad(words_[g_]);
                         }
+                        #pragma unroll
+                        for (int g_ = 0; g_ < 4; ++g_) store_words(((there_14_ + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
                     }
                     wgmma_wait<0>();
                     registers_fence(state_8);
@@ -856,12 +863,17 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
         }
         // store (tests/kernels/ttgir/decayed.sm90.ttgir:101:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((addptr_4 + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                words_[g_][0] = convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_15[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_15[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((addptr_4 + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
         }
     }
 }

@@ -45,7 +45,7 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
             {
                 uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((q + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((q + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
                 #pragma unroll
                 for (int g_ = 0; g_ < 4; ++g_) {
                     transpose_quad(words_[g_]);
@@ -157,12 +157,17 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
         }
         // store (tests/kernels/ttgir/drained.sm90.ttgir:86:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((o + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                words_[g_][0] = convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((o + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
         }
     }
     if (warp_index() - 4 < 4) {

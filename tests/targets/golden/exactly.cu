@@ -112,11 +112,15 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                shared_at<float>(memory + 8192 + ((i_ & 1) + ((i_ >> 1) & 1) * 32 + ((i_ >> 2) & 1) * 512 + (thread.lane & 15) * 2 + ((thread.lane >> 4) & 1) * 64 + (thread.warp & 3) * 128) * sizeof(float)) = acc_10[((i_ & 7))];
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 8192 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128), acc_10, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
+            float read_4[8];
+            const uint32_t read_4_at = memory + 8192;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_22[i_] = shared_at<float>(memory + 8192 + (int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 32 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16)) * sizeof(float));
+            for (int i_ = 0; i_ < 8; ++i_)
+                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 % 128));
+            #pragma unroll
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_22[i_] = read_4[i_];
         }
         // store (tests/kernels/ttgir/exactly.sm90.ttgir:72:5)
         {
@@ -300,11 +304,15 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                shared_at<float>(memory + 8192 + ((i_ & 1) + ((i_ >> 1) & 1) * 32 + ((i_ >> 2) & 1) * 512 + (thread.lane & 15) * 2 + ((thread.lane >> 4) & 1) * 64 + (thread.warp & 3) * 128) * sizeof(float)) = acc_10[((i_ & 7))];
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 8192 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128), acc_10, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
+            float read_4[8];
+            const uint32_t read_4_at = memory + 8192;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_22[i_] = shared_at<float>(memory + 8192 + (int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 32 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16)) * sizeof(float));
+            for (int i_ = 0; i_ < 8; ++i_)
+                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 % 128));
+            #pragma unroll
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_22[i_] = read_4[i_];
         }
         // store (tests/kernels/ttgir/exactly.sm90.ttgir:72:5)
         {

@@ -106,16 +106,16 @@ halves_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 196608 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 7) * 1024) * sizeof(__half)) = __half(unpack_f16(truncf_6[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 % 128), truncf_6, i_ * 1);
             named_barrier_sync(group_1_barrier, 256);
-            uint32_t convert_layout_7_[4][4];
+            uint32_t read_4[4][4];
+            const uint32_t read_4_at = memory + 196608;
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) convert_layout_7_[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 196608 + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) * sizeof(__half))), float(shared_at<__half>(memory + 196608 + (int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2)) * sizeof(__half))));
+            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int j = 0; j < 4; ++j)
-                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), convert_layout_7_[j][0], convert_layout_7_[j][1], convert_layout_7_[j][2], convert_layout_7_[j][3]);
+                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), read_4[j][0], read_4[j][1], read_4[j][2], read_4[j][3]);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
@@ -133,17 +133,17 @@ halves_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 196608 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 7) * 1024) * sizeof(__half)) = __half(unpack_f16(truncf_9[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 % 128), truncf_9, i_ * 1);
             named_barrier_sync(group_1_barrier, 256);
-            uint32_t convert_layout_10_[4][4];
+            uint32_t read_4[4][4];
+            const uint32_t read_4_at = memory + 196608;
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) convert_layout_10_[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 196608 + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) * sizeof(__half))), float(shared_at<__half>(memory + 196608 + (int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2)) * sizeof(__half))));
+            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int j = 0; j < 4; ++j)
-                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), convert_layout_10_[j][0], convert_layout_10_[j][1], convert_layout_10_[j][2], convert_layout_10_[j][3]);
+                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), read_4[j][0], read_4[j][1], read_4[j][2], read_4[j][3]);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {

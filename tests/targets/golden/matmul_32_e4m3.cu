@@ -141,15 +141,16 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<__half>(memory + 24576 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + ((i_ >> 3) & 1) * 1024 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(truncf_4[((i_ & 15)) / 2], ((i_ & 15)) % 2));
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_4, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t convert_layout_5_[2][4];
+            uint32_t read_4[2][4];
+            const uint32_t read_4_at = memory + 24576;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_5_[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 24576 + (int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32)) * sizeof(__half))), float(shared_at<__half>(memory + 24576 + (int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32)) * sizeof(__half))));
+            for (int i_ = 0; i_ < 8; ++i_)
+                read_4[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128))), float(shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128))));
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) shared_at<__half>(memory + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 / 128 * 4096 + swizzle<128>((int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 128 + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 % 128)) = __half(unpack_f16(convert_layout_5_[i_ / 8][i_ / 2 % 4], i_ % 2));
+            for (int i_ = 0; i_ < 16; ++i_) shared_at<__half>(memory + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 / 128 * 4096 + swizzle<128>((int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 128 + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 % 128)) = __half(unpack_f16(read_4[i_ / 8][i_ / 2 % 4], i_ % 2));
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
             if (thread.leader) {

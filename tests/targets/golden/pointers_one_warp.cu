@@ -82,11 +82,15 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
             for (int i_ = 0; i_ < 2; ++i_) truncf_20_[i_] = pack_f16(acc_18[(((2 * i_) & 3))], acc_18[(((2 * i_ + 1) & 3))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                shared_at<__half>(memory + 6144 + ((i_ & 1) + ((i_ >> 1) & 1) * 256 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 32 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(truncf_20_[((i_ & 3)) / 2], ((i_ & 3)) % 2));
+            for (int i_ = 0; i_ < 2; ++i_) store_elements<1>(memory + 6144 + (((i_ * 2) & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 64 * 1024 + swizzle<64>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 2) & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 64), truncf_20_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_7[4];
+            const uint32_t read_7_at = memory + 6144;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_28[i_] = pack_f16(float(shared_at<__half>(memory + 6144 + (((2 * i_) & 7) + (thread.lane & 31) * 8 + (thread.warp & 1) * 256) * sizeof(__half))), float(shared_at<__half>(memory + 6144 + (((2 * i_ + 1) & 7) + (thread.lane & 31) * 8 + (thread.warp & 1) * 256) * sizeof(__half))));
+            for (int i_ = 0; i_ < 1; ++i_)
+                load_elements<4>(read_7, i_ * 4, read_7_at + (((i_ * 8) & 7) + (thread.lane & 3) * 8) * 2 / 64 * 1024 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * 64 + (((i_ * 8) & 7) + (thread.lane & 3) * 8) * 2 % 64));
+            #pragma unroll
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_28[i_] = read_7[i_];
         }
         // store (tests/kernels/ttgir/pointers_one_warp.sm90.ttgir:91:5)
         {
@@ -222,11 +226,15 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             for (int i_ = 0; i_ < 2; ++i_) truncf_20_[i_] = pack_f16(acc_18[(((2 * i_) & 3))], acc_18[(((2 * i_ + 1) & 3))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                shared_at<__half>(memory + 6144 + ((i_ & 1) + ((i_ >> 1) & 1) * 256 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 32 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(truncf_20_[((i_ & 3)) / 2], ((i_ & 3)) % 2));
+            for (int i_ = 0; i_ < 2; ++i_) store_elements<1>(memory + 6144 + (((i_ * 2) & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 64 * 1024 + swizzle<64>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 2) & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 64), truncf_20_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_7[4];
+            const uint32_t read_7_at = memory + 6144;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) convert_layout_28[i_] = pack_f16(float(shared_at<__half>(memory + 6144 + (((2 * i_) & 7) + (thread.lane & 31) * 8 + (thread.warp & 1) * 256) * sizeof(__half))), float(shared_at<__half>(memory + 6144 + (((2 * i_ + 1) & 7) + (thread.lane & 31) * 8 + (thread.warp & 1) * 256) * sizeof(__half))));
+            for (int i_ = 0; i_ < 1; ++i_)
+                load_elements<4>(read_7, i_ * 4, read_7_at + (((i_ * 8) & 7) + (thread.lane & 3) * 8) * 2 / 64 * 1024 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * 64 + (((i_ * 8) & 7) + (thread.lane & 3) * 8) * 2 % 64));
+            #pragma unroll
+            for (int i_ = 0; i_ < 4; ++i_) convert_layout_28[i_] = read_7[i_];
         }
         // store (tests/kernels/ttgir/pointers_one_warp.sm90.ttgir:91:5)
         {

@@ -347,12 +347,17 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
         }
         // store (tests/kernels/ttgir/quarters.sm90.ttgir:142:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_28[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_28[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_28[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_28[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8))), words_);
+                words_[g_][0] = convert_layout_28[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_28[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_28[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_28[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8))), words_[g_], true);
         }
     }
     if (warp_index() - 4 < 4) {

@@ -61,11 +61,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             for (int i_ = 0; i_ < 4; ++i_) x_17_[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), float(*((q + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16))));
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                shared_at<__half>(memory + 106496 + (int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16)) * sizeof(__half)) = __half(unpack_f16(x_17_[i_ / 8][i_ / 2 % 4], i_ % 2));
+            for (int j = 0; j < 1; ++j)
+                stmatrix_x4(memory + 106496 + thread.row / 16 * 512 + j / 1 * 512 + (swizzle<32>((thread.row % 16 - thread.lane / 4 + thread.lane % 16) * 32 + thread.lane / 16 * 16) ^ j % 1 * 32), x_17_[j][0], x_17_[j][1], x_17_[j][2], x_17_[j][3]);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_10[16];
+            const uint32_t read_10_at = memory + 106496;
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) x_18[i_] = pack_f16(float(shared_at<__half>(memory + 106496 + (((2 * i_) & 1) + (((2 * i_) >> 1) & 1) * 512 + (((2 * i_) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))), float(shared_at<__half>(memory + 106496 + (((2 * i_ + 1) & 1) + (((2 * i_ + 1) >> 1) & 1) * 512 + (((2 * i_ + 1) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))));
+            for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_10, 4 * i_, read_10_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 32 * 512 + swizzle<32>(((thread.lane & 15)) * 32 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 32));
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) x_18[i_] = read_10[i_];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 8; ++i_) acc[i_] = 0.0f;
@@ -296,11 +300,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<__half>(memory + 106496 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(acc_28[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = pack_f16(float(shared_at<__half>(memory + 106496 + (((2 * i_) & 1) + (((2 * i_) >> 1) & 1) * 512 + (((2 * i_) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))), float(shared_at<__half>(memory + 106496 + (((2 * i_ + 1) & 1) + (((2 * i_ + 1) >> 1) & 1) * 512 + (((2 * i_ + 1) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
                 // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                 {
@@ -408,11 +415,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<__half>(memory + 106496 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(acc_28[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
                         named_barrier_sync(group_1_barrier, 128);
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 106496;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = pack_f16(float(shared_at<__half>(memory + 106496 + (((2 * i_) & 1) + (((2 * i_) >> 1) & 1) * 512 + (((2 * i_) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))), float(shared_at<__half>(memory + 106496 + (((2 * i_ + 1) & 1) + (((2 * i_ + 1) >> 1) & 1) * 512 + (((2 * i_ + 1) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                     }
                     // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                     {
@@ -495,11 +505,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<__half>(memory + 106496 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(acc_28[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = pack_f16(float(shared_at<__half>(memory + 106496 + (((2 * i_) & 1) + (((2 * i_) >> 1) & 1) * 512 + (((2 * i_) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))), float(shared_at<__half>(memory + 106496 + (((2 * i_ + 1) & 1) + (((2 * i_ + 1) >> 1) & 1) * 512 + (((2 * i_ + 1) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
                 // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                 {
@@ -559,11 +572,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<__half>(memory + 106496 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(acc_28[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = pack_f16(float(shared_at<__half>(memory + 106496 + (((2 * i_) & 1) + (((2 * i_) >> 1) & 1) * 512 + (((2 * i_) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))), float(shared_at<__half>(memory + 106496 + (((2 * i_ + 1) & 1) + (((2 * i_ + 1) >> 1) & 1) * 512 + (((2 * i_ + 1) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
                 // cycle 144, stage 2: exp2.p_27 (tests/kernels/ttgir/queries_16.sm90.ttgir:69:15)
                 {
@@ -606,11 +622,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<__half>(memory + 106496 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(acc_28[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = pack_f16(float(shared_at<__half>(memory + 106496 + (((2 * i_) & 1) + (((2 * i_) >> 1) & 1) * 512 + (((2 * i_) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))), float(shared_at<__half>(memory + 106496 + (((2 * i_ + 1) & 1) + (((2 * i_ + 1) >> 1) & 1) * 512 + (((2 * i_ + 1) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
                 // cycle 34, stage 4: mul.acc_34 (tests/kernels/ttgir/queries_16.sm90.ttgir:76:17)
                 {
@@ -710,11 +729,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<__half>(memory + 106496 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(acc_28[((i_ & 7)) / 2], ((i_ & 7)) % 2));
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
                         named_barrier_sync(group_1_barrier, 128);
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 106496;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = pack_f16(float(shared_at<__half>(memory + 106496 + (((2 * i_) & 1) + (((2 * i_) >> 1) & 1) * 512 + (((2 * i_) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))), float(shared_at<__half>(memory + 106496 + (((2 * i_ + 1) & 1) + (((2 * i_ + 1) >> 1) & 1) * 512 + (((2 * i_ + 1) >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                     }
                     // cycle 642, stage 0: mul.acc_34 (tests/kernels/ttgir/queries_16.sm90.ttgir:76:17)
                     {
@@ -742,11 +764,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                shared_at<float>(memory + 106496 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(float)) = acc[((i_ & 7))];
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128), acc, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
+            float read_4[8];
+            const uint32_t read_4_at = memory + 106496;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_12[i_] = shared_at<float>(memory + 106496 + (int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16)) * sizeof(float));
+            for (int i_ = 0; i_ < 8; ++i_)
+                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            #pragma unroll
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_12[i_] = read_4[i_];
         }
         // store (tests/kernels/ttgir/queries_16.sm90.ttgir:87:5)
         {

@@ -349,12 +349,17 @@ ranked_tma_kernel(const __grid_constant__ CUtensorMap map_x_32, const __grid_con
         }
         // store (tests/kernels/ttgir/ranked.sm90.ttgir:122:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                words_[g_][0] = convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
         }
         // addptr.27 (tests/kernels/ttgir/ranked.sm90.ttgir:125:11)
         {
@@ -778,12 +783,17 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
         }
         // store (tests/kernels/ttgir/ranked.sm90.ttgir:122:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                words_[g_][0] = convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
         }
         // addptr.27 (tests/kernels/ttgir/ranked.sm90.ttgir:125:11)
         {

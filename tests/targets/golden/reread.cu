@@ -374,10 +374,14 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + ((i_ & 1) * 64 + ((i_ >> 1) & 1) * 8 + ((i_ >> 2) & 7) * 512 + (thread.lane & 3) * 128 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * sizeof(__half)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 128 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_8[4][4];
+            const uint32_t read_8_at = memory + 98304;
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 98304 + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) * sizeof(__half))), float(shared_at<__half>(memory + 98304 + (int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2)) * sizeof(__half))));
+            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_8[j], read_8_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
@@ -429,7 +433,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             {
                 uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
                 #pragma unroll
                 for (int g_ = 0; g_ < 4; ++g_) {
                     transpose_quad(words_[g_]);
@@ -452,12 +456,17 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
         }
         // store (tests/kernels/ttgir/reread.sm90.ttgir:98:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                words_[g_][0] = convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
         }
         // mulf.13 (tests/kernels/ttgir/reread.sm90.ttgir:106:11)
         {
@@ -939,10 +948,14 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + ((i_ & 1) * 64 + ((i_ >> 1) & 1) * 8 + ((i_ >> 2) & 7) * 512 + (thread.lane & 3) * 128 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * sizeof(__half)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 128 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_8[4][4];
+            const uint32_t read_8_at = memory + 98304;
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 98304 + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) * sizeof(__half))), float(shared_at<__half>(memory + 98304 + (int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2)) * sizeof(__half))));
+            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_8[j], read_8_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
@@ -996,7 +1009,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             {
                 uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
                 #pragma unroll
                 for (int g_ = 0; g_ < 4; ++g_) {
                     transpose_quad(words_[g_]);
@@ -1019,12 +1032,17 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
         }
         // store (tests/kernels/ttgir/reread.sm90.ttgir:98:5)
         {
+            uint32_t words_[4][4];
             #pragma unroll
             for (int g_ = 0; g_ < 4; ++g_) {
-                uint32_t words_[4] = {convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_);
+                words_[g_][0] = convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_9[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_9[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 4; ++g_) store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), words_[g_], true);
         }
         // mulf.13 (tests/kernels/ttgir/reread.sm90.ttgir:106:11)
         {

@@ -232,11 +232,15 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             for (int i_ = 0; i_ < 64; ++i_) reduce_22_[((i_ & 31))] = (reduce_22_[((i_ & 31))] + acc_12[((i_ & 63))]);
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<float>(memory + 196608 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 7) * 1024) * sizeof(float)) = reduce_22_[((i_ & 31))];
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 4 / 128 * 16384 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 4 % 128), reduce_22_, i_ * 2);
             named_barrier_sync(group_1_barrier, 256);
+            float read_11[32];
+            const uint32_t read_11_at = memory + 196608;
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) convert_layout_23[i_] = shared_at<float>(memory + 196608 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float));
+            for (int p = 0; p < 16; ++p)
+                load_shared(read_11_at + p / 8 * 16384 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_11[2 * p], read_11[2 * p + 1]);
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) convert_layout_23[i_] = read_11[i_];
         }
         // store (tests/kernels/ttgir/rotated.sm90.ttgir:96:5)
         {

@@ -19,8 +19,8 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
     const Channel<6, 1024, Filling::cp_async> channel_load_51{memory + 202752, memory + 209088};
     if (threadIdx.x == 0) {
         channel_x_23_y_31.init(1, 8);
-        channel_load_50.init(4, 8);
-        channel_load_51.init(4, 8);
+        channel_load_50.init(1, 8);
+        channel_load_51.init(1, 8);
         mbarrier_init_fence();
         tma_prefetch(&map_x_23);
         tma_prefetch(&map_y_31);
@@ -29,139 +29,122 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
 
     if (warp_index() < 4) {
         registers_decrease<56>();
-        // ---- group 0: 4 warps
-        ThreadCoordinates thread(0);
-        uint32_t count_x_23_y_31 = 0;
-        uint32_t count_load_50 = 0;
-        uint32_t count_load_51 = 0;
-        int32_t trips_0 = 0;
-        int32_t divsi_27;
-        int32_t muli_1;
-        int32_t muli_14;
-        // divsi.27 (tests/kernels/ttgir/scaled.sm90.ttgir:55:11)
-        {
-            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            muli_1 = get_program_id_0_ * 128;
-            const int32_t get_program_id_13_ = int32_t(blockIdx.y);
-            muli_14 = get_program_id_13_ * 128;
-            const int32_t addi_26_ = K + 63;
-            divsi_27 = addi_26_ / 64;
-        }
-        trips_0 = max(0, divsi_27);
-        {
-            // scaled/for.0: 2 stages, an iteration every 931 cycles
-            const int32_t n = trips_0;
-            int32_t kept_x_23_corner0;
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_x_23_y_31 = 0;
+            uint32_t count_load_50 = 0;
+            uint32_t count_load_51 = 0;
+            int32_t trips_0 = 0;
+            int32_t divsi_27;
+            int32_t muli_1;
+            int32_t muli_14;
+            // divsi.27 (tests/kernels/ttgir/scaled.sm90.ttgir:55:11)
             {
-                kept_x_23_corner0 = (int32_t(muli_1)) % (int32_t(M));
+                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+                muli_1 = get_program_id_0_ * 128;
+                const int32_t get_program_id_13_ = int32_t(blockIdx.y);
+                muli_14 = get_program_id_13_ * 128;
+                const int32_t addi_26_ = K + 63;
+                divsi_27 = addi_26_ / 64;
             }
-            keep(kept_x_23_corner0);
-            int32_t kept_y_31_corner0;
+            trips_0 = max(0, divsi_27);
             {
-                kept_y_31_corner0 = (int32_t(muli_14)) % (int32_t(N));
-            }
-            keep(kept_y_31_corner0);
-            uint32_t kept_load_50_to[1];
-            uint32_t kept_load_50_at0[1] = {};
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                kept_load_50_to[0] = thread.index * 16;
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) kept_load_50_at0[0] = uint32_t((muli_1 + int32_t((thread.index * 4))) % M);
-            }
-            keep(kept_load_50_to);
-            keep(kept_load_50_at0);
-            uint32_t kept_load_51_to[1];
-            uint32_t kept_load_51_at0[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                kept_load_51_to[0] = thread.index * 4;
-                kept_load_51_at0[0] = uint32_t(((muli_14 + int32_t((thread.index * 1))) / 32) * 64);
-            }
-            keep(kept_load_51_to);
-            keep(kept_load_51_at0);
-            if (n >= 1) {
-                // cycle 0, stage 0: load x_23_y_31 (tests/kernels/ttgir/scaled.sm90.ttgir:86:15)
-                channel_x_23_y_31.producer_acquire(count_x_23_y_31);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_23_y_31.full(count_x_23_y_31), 32768);
-                    {
-                        tma_load(channel_x_23_y_31.slot(count_x_23_y_31), &map_x_23, channel_x_23_y_31.full(count_x_23_y_31), int32_t(int32_t(0) * 64), int32_t(kept_x_23_corner0));
-                    }
-                    {
-                        tma_load(channel_x_23_y_31.slot(count_x_23_y_31) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31), int32_t(int32_t(0) * 64), int32_t(kept_y_31_corner0));
-                    }
-                }
-                // cycle 797, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
-                channel_load_50.producer_acquire(count_load_50);
+                // scaled/for.0: 2 stages, an iteration every 931 cycles
+                const int32_t n = trips_0;
+                int32_t kept_x_23_corner0;
                 {
-                    const int32_t muli_46_ = 0;
-                    float* const addptr_47_ = left + muli_46_;
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_load_50.slot(count_load_50);
-                    float* from_ = addptr_47_ + int32_t(kept_load_50_at0[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) cp_async<16>(to_ + kept_load_50_to[0] + i_ * 2048, from_);
+                    kept_x_23_corner0 = (int32_t(muli_1)) % (int32_t(M));
                 }
-                channel_load_50.producer_commit(count_load_50);
-                // cycle 897, stage 0: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
-                channel_load_51.producer_acquire(count_load_51);
+                keep(kept_x_23_corner0);
+                int32_t kept_y_31_corner0;
                 {
-                    const int64_t twill_begin1_0_ = (int64_t)(0);
-                    const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_load_51.slot(count_load_51);
-                    float* from_ = right + int32_t(kept_load_51_at0[0]) + int64_t(twill_begin1_2_);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 512, from_);
+                    kept_y_31_corner0 = (int32_t(muli_14)) % (int32_t(N));
                 }
-                channel_load_51.producer_commit(count_load_51);
-                for (int32_t i = 1; i < n; ++i) {
+                keep(kept_y_31_corner0);
+                if (n >= 1) {
                     // cycle 0, stage 0: load x_23_y_31 (tests/kernels/ttgir/scaled.sm90.ttgir:86:15)
-                    channel_x_23_y_31.producer_acquire(count_x_23_y_31 + i);
+                    channel_x_23_y_31.producer_acquire(count_x_23_y_31);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_23_y_31.full(count_x_23_y_31 + i), 32768);
+                        mbarrier_arrive_expect(channel_x_23_y_31.full(count_x_23_y_31), 32768);
                         {
-                            tma_load(channel_x_23_y_31.slot(count_x_23_y_31 + i), &map_x_23, channel_x_23_y_31.full(count_x_23_y_31 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_23_corner0));
+                            tma_load(channel_x_23_y_31.slot(count_x_23_y_31), &map_x_23, channel_x_23_y_31.full(count_x_23_y_31), int32_t(int32_t(0) * 64), int32_t(kept_x_23_corner0));
                         }
                         {
-                            tma_load(channel_x_23_y_31.slot(count_x_23_y_31 + i) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_31_corner0));
+                            tma_load(channel_x_23_y_31.slot(count_x_23_y_31) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31), int32_t(int32_t(0) * 64), int32_t(kept_y_31_corner0));
                         }
                     }
                     // cycle 797, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
-                    channel_load_50.producer_acquire(count_load_50 + i);
+                    channel_load_50.producer_acquire(count_load_50);
                     {
-                        const int32_t muli_46_ = i * M;
+                        const int32_t muli_46_ = 0;
                         float* const addptr_47_ = left + muli_46_;
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                        const uint32_t to_ = channel_load_50.slot(count_load_50 + i);
-                        float* from_ = addptr_47_ + int32_t(kept_load_50_at0[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) cp_async<16>(to_ + kept_load_50_to[0] + i_ * 2048, from_);
+                        const uint32_t to_ = channel_load_50.slot(count_load_50);
+                        #pragma unroll 4
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            cp_async<16>(to_ + v_ * 16, (addptr_47_ + ((muli_1 + int32_t((v_ * 4))) % M)));
+                        }
                     }
-                    channel_load_50.producer_commit(count_load_50 + i);
+                    channel_load_50.producer_commit(count_load_50);
                     // cycle 897, stage 0: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
-                    channel_load_51.producer_acquire(count_load_51 + i);
+                    channel_load_51.producer_acquire(count_load_51);
                     {
-                        const int64_t twill_begin1_0_ = (int64_t)(i);
+                        const int64_t twill_begin1_0_ = (int64_t)(0);
                         const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                        const uint32_t to_ = channel_load_51.slot(count_load_51 + i);
-                        float* from_ = right + int32_t(kept_load_51_at0[0]) + int64_t(twill_begin1_2_);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 512, from_);
+                        const uint32_t to_ = channel_load_51.slot(count_load_51);
+                        #pragma unroll 4
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
+                        }
                     }
-                    channel_load_51.producer_commit(count_load_51 + i);
+                    channel_load_51.producer_commit(count_load_51);
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: load x_23_y_31 (tests/kernels/ttgir/scaled.sm90.ttgir:86:15)
+                        channel_x_23_y_31.producer_acquire(count_x_23_y_31 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_23_y_31.full(count_x_23_y_31 + i), 32768);
+                            {
+                                tma_load(channel_x_23_y_31.slot(count_x_23_y_31 + i), &map_x_23, channel_x_23_y_31.full(count_x_23_y_31 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_23_corner0));
+                            }
+                            {
+                                tma_load(channel_x_23_y_31.slot(count_x_23_y_31 + i) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_31_corner0));
+                            }
+                        }
+                        // cycle 797, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
+                        channel_load_50.producer_acquire(count_load_50 + i);
+                        {
+                            const int32_t muli_46_ = i * M;
+                            float* const addptr_47_ = left + muli_46_;
+                            const uint32_t to_ = channel_load_50.slot(count_load_50 + i);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<16>(to_ + v_ * 16, (addptr_47_ + ((muli_1 + int32_t((v_ * 4))) % M)));
+                            }
+                        }
+                        channel_load_50.producer_commit(count_load_50 + i);
+                        // cycle 897, stage 0: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
+                        channel_load_51.producer_acquire(count_load_51 + i);
+                        {
+                            const int64_t twill_begin1_0_ = (int64_t)(i);
+                            const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                            const uint32_t to_ = channel_load_51.slot(count_load_51 + i);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
+                            }
+                        }
+                        channel_load_51.producer_commit(count_load_51 + i);
+                    }
                 }
             }
+            count_x_23_y_31 += trips_0;
+            count_load_50 += trips_0;
+            count_load_51 += trips_0;
         }
-        count_x_23_y_31 += trips_0;
-        count_load_50 += trips_0;
-        count_load_51 += trips_0;
     }
     if (warp_index() - 4 < 8) {
         registers_increase<224>();
@@ -304,10 +287,18 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
         // store (tests/kernels/ttgir/scaled.sm90.ttgir:124:5)
         {
             #pragma unroll
-            for (int g_ = 0; g_ < 8; ++g_) {
-                uint32_t words_[4] = {convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_);
+            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
+                    words_[g_ - begin_][0] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                    words_[g_ - begin_][1] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                    words_[g_ - begin_][2] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                    words_[g_ - begin_][3] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                    transpose_quad(words_[g_ - begin_]);
+                }
+                #pragma unroll
+                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_[g_ - begin_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N)));
             }
         }
     }
@@ -663,10 +654,18 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
         // store (tests/kernels/ttgir/scaled.sm90.ttgir:124:5)
         {
             #pragma unroll
-            for (int g_ = 0; g_ < 8; ++g_) {
-                uint32_t words_[4] = {convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_);
+            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
+                    words_[g_ - begin_][0] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                    words_[g_ - begin_][1] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                    words_[g_ - begin_][2] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                    words_[g_ - begin_][3] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                    transpose_quad(words_[g_ - begin_]);
+                }
+                #pragma unroll
+                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_[g_ - begin_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N)));
             }
         }
     }

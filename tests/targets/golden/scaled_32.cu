@@ -19,8 +19,8 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_con
     const Channel<5, 1024, Filling::cp_async> channel_load_52{memory + 107520, memory + 112800};
     if (threadIdx.x == 0) {
         channel_x_25_y_35.init(1, 8);
-        channel_load_51.init(4, 8);
-        channel_load_52.init(4, 8);
+        channel_load_51.init(1, 8);
+        channel_load_52.init(1, 8);
         mbarrier_init_fence();
         tma_prefetch(&map_x_25);
         tma_prefetch(&map_y_35);
@@ -29,86 +29,78 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_con
 
     if (warp_index() < 4) {
         registers_decrease<48>();
-        // ---- group 0: 4 warps
-        ThreadCoordinates thread(0);
-        uint32_t count_x_25_y_35 = 0;
-        uint32_t count_load_51 = 0;
-        uint32_t count_load_52 = 0;
-        int32_t trips_0 = 0;
-        int32_t divsi_28;
-        int32_t muli_1;
-        int32_t muli_12;
-        // divsi.28 (tests/kernels/ttgir/scaled_32.sm90.ttgir:58:11)
-        {
-            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            muli_1 = get_program_id_0_ * 128;
-            const int32_t get_program_id_11_ = int32_t(blockIdx.y);
-            muli_12 = get_program_id_11_ * 32;
-            const int32_t addi_27_ = K + 63;
-            divsi_28 = addi_27_ / 64;
-        }
-        trips_0 = max(0, divsi_28);
-        {
-            // scaled/for.0: 1 stages, an iteration every 362 cycles
-            const int32_t n = trips_0;
-            int32_t kept_x_25_corner0;
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_x_25_y_35 = 0;
+            uint32_t count_load_51 = 0;
+            uint32_t count_load_52 = 0;
+            int32_t trips_0 = 0;
+            int32_t divsi_28;
+            int32_t muli_1;
+            int32_t muli_12;
+            // divsi.28 (tests/kernels/ttgir/scaled_32.sm90.ttgir:58:11)
             {
-                kept_x_25_corner0 = (int32_t(muli_1)) % (int32_t(M));
+                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+                muli_1 = get_program_id_0_ * 128;
+                const int32_t get_program_id_11_ = int32_t(blockIdx.y);
+                muli_12 = get_program_id_11_ * 32;
+                const int32_t addi_27_ = K + 63;
+                divsi_28 = addi_27_ / 64;
             }
-            keep(kept_x_25_corner0);
-            int32_t kept_y_35_corner0;
+            trips_0 = max(0, divsi_28);
             {
-                kept_y_35_corner0 = (int32_t(muli_12)) % (int32_t(N));
-            }
-            keep(kept_y_35_corner0);
-            uint32_t kept_load_51_to[1];
-            uint32_t kept_load_51_at0[1] = {};
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                kept_load_51_to[0] = thread.index * 16;
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) kept_load_51_at0[0] = uint32_t((muli_1 + int32_t((thread.index * 4))) % M);
-            }
-            keep(kept_load_51_to);
-            keep(kept_load_51_at0);
-            for (int32_t i = 0; i < n; ++i) {
-                // cycle 0, stage 0: load x_25_y_35 (tests/kernels/ttgir/scaled_32.sm90.ttgir:92:15)
-                channel_x_25_y_35.producer_acquire(count_x_25_y_35 + i);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_25_y_35.full(count_x_25_y_35 + i), 20480);
-                    {
-                        tma_load(channel_x_25_y_35.slot(count_x_25_y_35 + i), &map_x_25, channel_x_25_y_35.full(count_x_25_y_35 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_25_corner0));
-                    }
-                    {
-                        tma_load(channel_x_25_y_35.slot(count_x_25_y_35 + i) + 16384, &map_y_35, channel_x_25_y_35.full(count_x_25_y_35 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_35_corner0));
-                    }
-                }
-                // cycle 255, stage 0: copy load_51 (tests/kernels/ttgir/scaled_32.sm90.ttgir:97:13)
-                channel_load_51.producer_acquire(count_load_51 + i);
+                // scaled/for.0: 1 stages, an iteration every 362 cycles
+                const int32_t n = trips_0;
+                int32_t kept_x_25_corner0;
                 {
-                    const int32_t muli_47_ = i * M;
-                    float* const addptr_48_ = left + muli_47_;
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_load_51.slot(count_load_51 + i);
-                    float* from_ = addptr_48_ + int32_t(kept_load_51_at0[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) cp_async<16>(to_ + kept_load_51_to[0] + i_ * 2048, from_);
+                    kept_x_25_corner0 = (int32_t(muli_1)) % (int32_t(M));
                 }
-                channel_load_51.producer_commit(count_load_51 + i);
-                // cycle 290, stage 0: copy load_52 (tests/kernels/ttgir/scaled_32.sm90.ttgir:98:13)
-                channel_load_52.producer_acquire(count_load_52 + i);
+                keep(kept_x_25_corner0);
+                int32_t kept_y_35_corner0;
                 {
-                    const int64_t twill_begin1_0_ = (int64_t)(i);
-                    const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                    if (thread.index == 0) cp_async<4>(channel_load_52.slot(count_load_52 + i), ((right + (((muli_12 + int32_t(0)) / 32) * 64)) + twill_begin1_2_));
+                    kept_y_35_corner0 = (int32_t(muli_12)) % (int32_t(N));
                 }
-                channel_load_52.producer_commit(count_load_52 + i);
+                keep(kept_y_35_corner0);
+                for (int32_t i = 0; i < n; ++i) {
+                    // cycle 0, stage 0: load x_25_y_35 (tests/kernels/ttgir/scaled_32.sm90.ttgir:92:15)
+                    channel_x_25_y_35.producer_acquire(count_x_25_y_35 + i);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_25_y_35.full(count_x_25_y_35 + i), 20480);
+                        {
+                            tma_load(channel_x_25_y_35.slot(count_x_25_y_35 + i), &map_x_25, channel_x_25_y_35.full(count_x_25_y_35 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_25_corner0));
+                        }
+                        {
+                            tma_load(channel_x_25_y_35.slot(count_x_25_y_35 + i) + 16384, &map_y_35, channel_x_25_y_35.full(count_x_25_y_35 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_35_corner0));
+                        }
+                    }
+                    // cycle 255, stage 0: copy load_51 (tests/kernels/ttgir/scaled_32.sm90.ttgir:97:13)
+                    channel_load_51.producer_acquire(count_load_51 + i);
+                    {
+                        const int32_t muli_47_ = i * M;
+                        float* const addptr_48_ = left + muli_47_;
+                        const uint32_t to_ = channel_load_51.slot(count_load_51 + i);
+                        #pragma unroll 4
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            cp_async<16>(to_ + v_ * 16, (addptr_48_ + ((muli_1 + int32_t((v_ * 4))) % M)));
+                        }
+                    }
+                    channel_load_51.producer_commit(count_load_51 + i);
+                    // cycle 290, stage 0: copy load_52 (tests/kernels/ttgir/scaled_32.sm90.ttgir:98:13)
+                    channel_load_52.producer_acquire(count_load_52 + i);
+                    {
+                        const int64_t twill_begin1_0_ = (int64_t)(i);
+                        const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                        if (thread.index == 0) cp_async<4>(channel_load_52.slot(count_load_52 + i), ((right + (((muli_12 + int32_t(0)) / 32) * 64)) + twill_begin1_2_));
+                    }
+                    channel_load_52.producer_commit(count_load_52 + i);
+                }
             }
+            count_x_25_y_35 += trips_0;
+            count_load_51 += trips_0;
+            count_load_52 += trips_0;
         }
-        count_x_25_y_35 += trips_0;
-        count_load_51 += trips_0;
-        count_load_52 += trips_0;
     }
     if (warp_index() - 4 < 8) {
         registers_increase<96>();
@@ -200,12 +192,17 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_con
         }
         // store (tests/kernels/ttgir/scaled_32.sm90.ttgir:130:5)
         {
+            uint32_t words_[2][4];
             #pragma unroll
             for (int g_ = 0; g_ < 2; ++g_) {
-                uint32_t words_[4] = {convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8))), words_);
+                words_[g_][0] = convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 2; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8))), words_[g_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8)) < N)));
         }
     }
 }
@@ -435,12 +432,17 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
         }
         // store (tests/kernels/ttgir/scaled_32.sm90.ttgir:130:5)
         {
+            uint32_t words_[2][4];
             #pragma unroll
             for (int g_ = 0; g_ < 2; ++g_) {
-                uint32_t words_[4] = {convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 2]};
-                transpose_quad(words_);
-                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8))), words_);
+                words_[g_][0] = convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 0];
+                words_[g_][1] = convert_layout_46[g_ / 2 * 2 + 0][g_ % 2 + 2];
+                words_[g_][2] = convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 0];
+                words_[g_][3] = convert_layout_46[g_ / 2 * 2 + 1][g_ % 2 + 2];
+                transpose_quad(words_[g_]);
             }
+            #pragma unroll
+            for (int g_ = 0; g_ < 2; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8))), words_[g_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_12 + int32_t(g_ / 2 % 1 * 32 + thread.lane % 4 * 8)) < N)));
         }
     }
 }

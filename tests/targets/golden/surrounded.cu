@@ -237,7 +237,7 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         {
             __half scale_39_[16];
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) scale_39_[i_] = __half(float(*(v + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2))));
+            for (int i_ = 0; i_ < 16; ++i_) scale_39_[i_] = *((v + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)));
             float q_50_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) q_50_[i_] = (p_54[i_] * float(scale_39_[i_ / 4 * 2 + i_ % 2]));
@@ -594,7 +594,7 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
         {
             __half scale_39_[16];
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) scale_39_[i_] = __half(float(*(v + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2))));
+            for (int i_ = 0; i_ < 16; ++i_) scale_39_[i_] = *((v + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)));
             float q_50_[32];
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) q_50_[i_] = (p_54[i_] * float(scale_39_[i_ / 4 * 2 + i_ % 2]));

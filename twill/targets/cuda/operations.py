@@ -4,7 +4,7 @@ seen.
 Takes a `Scope` and an `Op`. Elementwise operations take their expression from the table of operations.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
 
@@ -27,7 +27,7 @@ from twill.targets.cuda import (
 )
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
 from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
-from twill.targets.cuda.exchange import WHOLE, exchanged, gathered, reduced, shared_between
+from twill.targets.cuda.exchange import WHOLE, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.float_pairs import paired
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
@@ -59,7 +59,10 @@ from twill.targets.cuda.shared_tiles import (
     unrolled,
 )
 from twill.targets.cuda.stores import vector_load, vector_store
+from twill.warp.channels import bits
 
+SWIZZLES = (128, 64, 32)
+"""Bytes of a line of a swizzle pattern."""
 FOLDED = {"add": plus, "multiply": times}
 """Indices whose terms that change nothing are not printed."""
 
@@ -208,20 +211,53 @@ def _convert(scope: Scope, op: Op) -> None:
     if scope.narrow or not moves(source, result) or (seen is not form and _known(seen, result)):
         scope.values[op.result.id] = seen
         return
-    name, one, fragment = scope.name(op.result), point(holding(source), "i_"), holding(source)
     if (tile := scope.read_from.get(op.operands[0].id)) is not None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
-        return
+    elif (tile := _swizzled_scratch(scope, source)) is not None:
+        scope.lines.append(scope.group_barrier())
+        _write_scratch(scope, form, source, tile)
+        scope.lines.append(scope.group_barrier())
+        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
+    else:
+        _convert_by_elements(scope, op.result, source, result, form)
+
+
+def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Tensor, form: Elements) -> None:
+    name, one, fragment = scope.name(value), point(holding(source), "i_"), holding(source)
     scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
     scope.lines.append(
         f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};"
     )
     scope.lines += [
         scope.group_barrier(),
-        *([] if op.result.id in scope.targets else [declaration(result, name)]),
+        *([] if value.id in scope.targets else [declaration(result, name)]),
     ]
     scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
-    scope.values[op.result.id] = held(name, result)
+    scope.values[value.id] = held(name, result)
+
+
+def _swizzled_scratch(scope: Scope, kind: Tensor) -> Shared | None:
+    """The scratch buffer as a tile in a swizzle, so that several elements move at once and without bank
+    conflicts; None for a tile that is no matrix of whole lines, or that threads hold more than once."""
+    size, form = bits(kind.dtype), holding(kind)
+    if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32) or once(form) != "true":
+        return None
+    columns = form.shape[1] // (form.across if isinstance(form, Fragment) else 1)
+    width = next((one for one in SWIZZLES if columns * size // 8 % one == 0), None)
+    if width is None:
+        return None
+    return Shared(scope.scratch, *kind.shape, size, width)
+
+
+def _write_scratch(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> None:
+    layout = form.layout if isinstance(form, Held) else holding(kind)
+    if isinstance(form, Held) and isinstance(layout, Fragment) and (form.pack or tile.bits == 32):
+        try:
+            scope.lines += stored(form, tile)
+            return
+        except ValueError:  # a line of the swizzle pattern would be torn
+            pass
+    scope.lines += scattered(form, layout, tile, c_type(kind))
 
 
 def _known(form: Elements, kind: Tensor) -> bool:
@@ -321,7 +357,28 @@ def _load(scope: Scope, op: Op) -> None:
         scope.lines += [*declared, "{", *(f"    {line}" for line in several), "}"]
         scope.values[op.result.id] = held(name, op.result.type)
         return
+    if scope.keeps(op.result) and held("", op.result.type).halves:
+        scope.values[op.result.id] = _loaded_as_stored(scope, op.result, op.result.type, address, masks)
+        return
     scope.values[op.result.id] = scope.kept(op.result, elements)
+
+
+def _loaded_as_stored(
+    scope: Scope, value: Value, kind: Tensor, address: Elements, masks: Sequence[Elements]
+) -> Held:
+    """Numbers of less than 32 bits in variables of their own type: converted to float32 and back, each would
+    be awaited where it is loaded."""
+    name, form = scope.name(value), holding(kind)
+    one = point(form, "i_")
+    other = cast(kind, masks[1](one) if len(masks) > 1 else "0.0f")
+    text = f"*({address(one)})"
+    scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]
+    scope.lines += [
+        UNROLL,
+        f"{each(form.registers, scope.span)}"
+        f" {name}[i_] = {f'{masks[0](one)} ? {text} : {other}' if masks else text};",
+    ]
+    return held(name, kind)
 
 
 def _if(scope: Scope, op: Op) -> None:

@@ -253,10 +253,14 @@ class Scope:
     def name(self, value: Value) -> str:
         return self.targets.get(value.id, f"{c_name(self.program.name(value.id))}_")
 
+    def keeps(self, value: Value) -> bool:
+        """Whether a tile is computed now, into variables."""
+        return not self.narrow and (not self.streaming or value.id in self.targets)
+
     def kept(self, value: Value, elements: Elements) -> Elements:
         """The tile, computed now; a group that only moves data computes each element where it goes."""
         assert isinstance(value.type, Tensor)
-        if self.narrow or (self.streaming and value.id not in self.targets):
+        if not self.keeps(value):
             return elements
         name = self.name(value)
         if value.id not in self.targets:

@@ -22,6 +22,8 @@ from twill.warp.channels import bits
 
 _WORDS = 4
 """That one store takes: 16 bytes."""
+_BATCH = 4
+"""Stores of 16 bytes whose words are exchanged together, in 16 registers."""
 
 
 @cache
@@ -99,7 +101,7 @@ def _sixteen_bytes_loaded(scope: Scope, op: Op, name: str, form: Fragment) -> li
     return [
         f"uint32_t words_[{form.registers // 8}][{_WORDS}] = {{}};",
         UNROLL,
-        f"{each} {condition}load_words(words_[g_], {pointer});",
+        f"{each} load_words(words_[g_], {pointer}, {condition});",
         UNROLL,
         f"{each} {{",
         "    transpose_quad(words_[g_]);",
@@ -114,16 +116,18 @@ def _pairs_loaded(scope: Scope, op: Op, name: str, form: Fragment) -> list[str]:
     return [
         UNROLL,
         f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {{",
-        *([f"    {name}[2 * i_] = {name}[2 * i_ + 1] = 0;"] if condition else []),
-        f"    {condition}load_pair({name}[2 * i_], {name}[2 * i_ + 1], {pointer});",
+        *([f"    {name}[2 * i_] = {name}[2 * i_ + 1] = 0;"] if op.operands[1:2] else []),
+        f"    {guard(condition)}load_pair({name}[2 * i_], {name}[2 * i_ + 1], {pointer});",
         "}",
     ]
 
 
 def _placed(scope: Scope, pointers: Value, masks: Sequence[Value], one: Point) -> tuple[str, str]:
-    """The pointer of an element, and the condition in front of its load or store. Raises ValueError where
-    another thread knows them."""
-    return scope.elements(pointers)(one), guard(*(scope.elements(mask)(one) for mask in masks))
+    """The pointer of an element, and the condition under which it is loaded or stored. Raises ValueError
+    where another thread knows them."""
+    conditions = [scope.elements(mask)(one) for mask in masks]
+    needed = [condition for condition in conditions if condition != "true"]
+    return scope.elements(pointers)(one), " && ".join(needed) or "true"
 
 
 def _moved(form: Fragment) -> _Moved:
@@ -140,14 +144,30 @@ def _moved(form: Fragment) -> _Moved:
 
 
 def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
+    """Exchanges of several stores overlap: a branch around each store would end them one by one."""
     pointer, condition = _placed(scope, op.operands[0], op.operands[2:], _moved(form))
-    words = ", ".join(f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS))
+    groups = form.registers // 8
+    batch = next(n for n in range(_BATCH, 0, -1) if groups % n == 0)
+    own = "words_[g_ - begin_]" if groups > batch else "words_[g_]"
+    parts = [f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS)]
+    first, end = ("begin_", f"begin_ + {batch}") if groups > batch else ("0", str(groups))
+    each = f"for (int g_ = {first}; g_ < {end}; ++g_)"
+    lines = [
+        f"uint32_t words_[{batch}][{_WORDS}];",
+        UNROLL,
+        f"{each} {{",
+        *(f"    {own}[{i}] = {part};" for i, part in enumerate(parts)),
+        f"    transpose_quad({own});",
+        "}",
+        UNROLL,
+        f"{each} store_words({pointer}, {own}, {condition});",
+    ]
+    if groups == batch:
+        return lines
     return [
         UNROLL,
-        f"for (int g_ = 0; g_ < {form.registers // 8}; ++g_) {{",
-        f"    uint32_t words_[{_WORDS}] = {{{words}}};",
-        "    transpose_quad(words_);",
-        f"    {condition}store_words({pointer}, words_);",
+        f"for (int begin_ = 0; begin_ < {groups}; begin_ += {batch}) {{",
+        *(f"    {line}" for line in lines),
         "}",
     ]
 
@@ -160,5 +180,5 @@ def _pairs(scope: Scope, op: Op, source: Held, form: Fragment, size: int) -> lis
     return [
         UNROLL,
         f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)",
-        f"    {condition}store_pair<{c_type(value.type)}>({pointer}, {', '.join(two)});",
+        f"    {guard(condition)}store_pair<{c_type(value.type)}>({pointer}, {', '.join(two)});",
     ]

@@ -22,7 +22,8 @@ from twill.ops.table import role
 from twill.targets.cuda.names import c_name, tensor_map
 from twill.targets.cuda.polynomials import Polynomial, text
 from twill.targets.cuda.tiled_loads import TiledLoad, tiled
-from twill.warp.thread_block import first_warp
+from twill.warp.channels import LOADED
+from twill.warp.thread_block import copies_tiles, first_warp
 
 ALIGNMENT = 16
 """Of what a tensor map describes, in bytes (CUDA driver API, cuTensorMapEncodeTiled)."""
@@ -81,8 +82,9 @@ def _alone(form: TiledForm, changed: Set[str]) -> bool:
 
 
 def _narrowed(program: Program, group: WarpProgram, channels: tuple[Channel, ...]) -> WarpProgram:
-    """One warp, where all that a group does is to start TMA loads."""
-    fills = {channel.filled_by for channel in channels if channel.producer == group.id}
+    """One warp, where all that a group does is to start TMA loads and to copy vectors."""
+    filled = [channel for channel in channels if channel.producer == group.id]
+    started = any(channel.filled_by == "tma" for channel in filled) and not any(map(copies_tiles, filled))
     busy = (ProducerStore, StoreTile, OrderBarrierWait, OrderBarrierArrive)
     statements = tuple(walk(group.body))
     writes = any(
@@ -92,7 +94,7 @@ def _narrowed(program: Program, group: WarpProgram, channels: tuple[Channel, ...
         for index in one.ops
     )
     reads = any(group.id in channel.consumers for channel in channels)
-    alone = fills == {"tma"} and not writes and not reads
+    alone = started and all(one.filled_by in LOADED for one in filled) and not writes and not reads
     if not group.only_moves or not alone or any(isinstance(one, busy) for one in statements):
         return group
     return replace(group, warps=1)

@@ -21,21 +21,23 @@ __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) {
     }
 }
 
-/// 16 bytes, to an address in global memory that is a multiple of that. Plain C++ is taken apart into four stores
-/// where the compiler does not see the alignment.
+/// 16 bytes, to an address in global memory that is a multiple of that, if the condition holds. Plain C++ is taken
+/// apart into four stores where the compiler does not see the alignment, and a branch around a store would keep the
+/// code of several from overlapping.
 template <class T>
-__device__ __forceinline__ void store_words(T* to, const uint32_t (&words)[4]) {
-    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(__cvta_generic_to_global(to)), "r"(words[0]), "r"(words[1]),
-                 "r"(words[2]), "r"(words[3])
+__device__ __forceinline__ void store_words(T* to, const uint32_t (&words)[4], bool condition) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p st.global.v4.b32 [%0], {%1, %2, %3, %4};\n}\n" ::"l"(
+                     __cvta_generic_to_global(to)),
+                 "r"(words[0]), "r"(words[1]), "r"(words[2]), "r"(words[3]), "r"(uint32_t(condition))
                  : "memory");
 }
 
-/// 16 bytes, from such an address.
+/// 16 bytes, from such an address, if the condition holds.
 template <class T>
-__device__ __forceinline__ void load_words(uint32_t (&words)[4], const T* from) {
-    asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
-                 : "l"(__cvta_generic_to_global(from))
+__device__ __forceinline__ void load_words(uint32_t (&words)[4], const T* from, bool condition) {
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}\n"
+                 : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
+                 : "l"(__cvta_generic_to_global(from)), "r"(uint32_t(condition))
                  : "memory");
 }
 
