@@ -36,14 +36,12 @@ def widths(granted: Sequence[Granted], channels: Sequence[Channel]) -> Mapping[i
     """Warps of each group, by id. The only narrow one has all of its warpgroup where it copies tiles, not
     vectors alone."""
     narrow = [group.id for group in granted if only_moves(group)]
-    copying = {channel.producer for channel in channels if copies_tiles(channel)}
+    copied = [channel for channel in channels if channel.filled_by == "cp_async"]
+    copying = {
+        channel.producer for channel in copied if sum(tensor.bytes for tensor in channel.tensors) > ONE_WARP
+    }
     wider = narrow[0] if len(narrow) == 1 and narrow[0] in copying else None
     return {group.id: 4 if group.id == wider else group.warps for group in granted}
-
-
-def copies_tiles(channel: Channel) -> bool:
-    """Whether threads copy more into a slot than one warp copies by itself."""
-    return channel.filled_by == "cp_async" and sum(tensor.bytes for tensor in channel.tensors) > ONE_WARP
 
 
 def first_warp(group: int, widths: Mapping[int, int]) -> int:

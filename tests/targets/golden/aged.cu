@@ -19,7 +19,7 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
     const Channel<6, 8192> channel_acc_33{memory + 64512, memory + 113888};
     if (threadIdx.x == 0) {
         channel_x_21.init(1, 4);
-        channel_x_24.init(4, 4);
+        channel_x_24.init(1, 4);
         channel_acc_33.init(1, 4);
         mbarrier_init_fence();
         tma_prefetch(&map_x_21);
@@ -29,78 +29,80 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
 
     if (warp_index() < 4) {
         registers_decrease<40>();
-        // ---- group 0: 4 warps
-        ThreadCoordinates thread(0);
-        uint32_t count_x_21 = 0;
-        uint32_t count_x_24 = 0;
-        uint32_t count_acc_33 = 0;
-        int32_t trips_0 = 0;
-        trips_0 = max(0, (N + 63) / 64);
-        {
-            // aged/for.0: 2 stages, an iteration every 258 cycles
-            const int32_t n = trips_0;
-            if (n >= 1) {
-                // cycle 0, stage 0: copy x_24 (tests/kernels/ttgir/aged.sm90.ttgir:45:15)
-                channel_x_24.producer_acquire(count_x_24);
-                {
-                    const uint32_t to_ = channel_x_24.slot(count_x_24);
-                    #pragma unroll 4
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                        const uint32_t v_ = thread.index + 128 * i_;
-                        if (v_ < 8) cp_async<16>(to_ + v_ % 8 * 16 / 128 * 128 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (s + (0 + int32_t((v_ * 8)))));
-                    }
-                }
-                channel_x_24.producer_commit(count_x_24);
-                // cycle 31, stage 0: load x_21 (tests/kernels/ttgir/aged.sm90.ttgir:42:15)
-                channel_x_21.producer_acquire(count_x_21);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_21.full(count_x_21), 8192);
-                    {
-                        tma_load(channel_x_21.slot(count_x_21), &map_x_21, channel_x_21.full(count_x_21), int32_t(0), int32_t(int32_t(0)));
-                    }
-                }
-                // cycle 125, stage 0: load acc_33 (tests/kernels/ttgir/aged.sm90.ttgir:54:17)
-                channel_acc_33.producer_acquire(count_acc_33);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_acc_33.full(count_acc_33), 8192);
-                    {
-                        tma_load(channel_acc_33.slot(count_acc_33), &map_acc_33, channel_acc_33.full(count_acc_33), int32_t(0), int32_t(int32_t(0)));
-                    }
-                }
-                for (int32_t i = 1; i < n; ++i) {
+        if (warp_index() < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(0);
+            uint32_t count_x_21 = 0;
+            uint32_t count_x_24 = 0;
+            uint32_t count_acc_33 = 0;
+            int32_t trips_0 = 0;
+            trips_0 = max(0, (N + 63) / 64);
+            {
+                // aged/for.0: 2 stages, an iteration every 258 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
                     // cycle 0, stage 0: copy x_24 (tests/kernels/ttgir/aged.sm90.ttgir:45:15)
-                    channel_x_24.producer_acquire(count_x_24 + i);
+                    channel_x_24.producer_acquire(count_x_24);
                     {
-                        const uint32_t to_ = channel_x_24.slot(count_x_24 + i);
+                        const uint32_t to_ = channel_x_24.slot(count_x_24);
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                            const uint32_t v_ = thread.index + 128 * i_;
-                            if (v_ < 8) cp_async<16>(to_ + v_ % 8 * 16 / 128 * 128 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (s + ((i * 64) + int32_t((v_ * 8)))));
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            if (v_ < 8) cp_async<16>(to_ + v_ % 8 * 16 / 128 * 128 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (s + (0 + int32_t((v_ * 8)))));
                         }
                     }
-                    channel_x_24.producer_commit(count_x_24 + i);
+                    channel_x_24.producer_commit(count_x_24);
                     // cycle 31, stage 0: load x_21 (tests/kernels/ttgir/aged.sm90.ttgir:42:15)
-                    channel_x_21.producer_acquire(count_x_21 + i);
+                    channel_x_21.producer_acquire(count_x_21);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 8192);
+                        mbarrier_arrive_expect(channel_x_21.full(count_x_21), 8192);
                         {
-                            tma_load(channel_x_21.slot(count_x_21 + i), &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            tma_load(channel_x_21.slot(count_x_21), &map_x_21, channel_x_21.full(count_x_21), int32_t(0), int32_t(int32_t(0)));
                         }
                     }
                     // cycle 125, stage 0: load acc_33 (tests/kernels/ttgir/aged.sm90.ttgir:54:17)
-                    channel_acc_33.producer_acquire(count_acc_33 + i);
+                    channel_acc_33.producer_acquire(count_acc_33);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_acc_33.full(count_acc_33 + i), 8192);
+                        mbarrier_arrive_expect(channel_acc_33.full(count_acc_33), 8192);
                         {
-                            tma_load(channel_acc_33.slot(count_acc_33 + i), &map_acc_33, channel_acc_33.full(count_acc_33 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            tma_load(channel_acc_33.slot(count_acc_33), &map_acc_33, channel_acc_33.full(count_acc_33), int32_t(0), int32_t(int32_t(0)));
+                        }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
+                        // cycle 0, stage 0: copy x_24 (tests/kernels/ttgir/aged.sm90.ttgir:45:15)
+                        channel_x_24.producer_acquire(count_x_24 + i);
+                        {
+                            const uint32_t to_ = channel_x_24.slot(count_x_24 + i);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                if (v_ < 8) cp_async<16>(to_ + v_ % 8 * 16 / 128 * 128 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), (s + ((i * 64) + int32_t((v_ * 8)))));
+                            }
+                        }
+                        channel_x_24.producer_commit(count_x_24 + i);
+                        // cycle 31, stage 0: load x_21 (tests/kernels/ttgir/aged.sm90.ttgir:42:15)
+                        channel_x_21.producer_acquire(count_x_21 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 8192);
+                            {
+                                tma_load(channel_x_21.slot(count_x_21 + i), &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            }
+                        }
+                        // cycle 125, stage 0: load acc_33 (tests/kernels/ttgir/aged.sm90.ttgir:54:17)
+                        channel_acc_33.producer_acquire(count_acc_33 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_acc_33.full(count_acc_33 + i), 8192);
+                            {
+                                tma_load(channel_acc_33.slot(count_acc_33 + i), &map_acc_33, channel_acc_33.full(count_acc_33 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            }
                         }
                     }
                 }
             }
+            count_x_21 += trips_0;
+            count_x_24 += trips_0;
+            count_acc_33 += trips_0;
         }
-        count_x_21 += trips_0;
-        count_x_24 += trips_0;
-        count_acc_33 += trips_0;
     }
     if (warp_index() - 4 < 4) {
         registers_increase<216>();
@@ -127,13 +129,14 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
-                    __half read_5[16];
-                    const uint32_t read_5_at = channel_x_24.slot(count_x_24);
+                    await_reads(read_0);
+                    __half read_6[16];
+                    const uint32_t read_6_at = channel_x_24.slot(count_x_24);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 % 128));
+                        read_6[i_] = shared_at<__half>(read_6_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 % 128));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_27[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                    for (int i_ = 0; i_ < 16; ++i_) x_27[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_6[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_6[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
                 }
                 channel_x_21.consumer_release(count_x_21);
                 channel_x_24.consumer_release(count_x_24);
@@ -162,13 +165,14 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
-                        __half read_5[16];
-                        const uint32_t read_5_at = channel_x_24.slot(count_x_24 + i);
+                        await_reads(read_0);
+                        __half read_6[16];
+                        const uint32_t read_6_at = channel_x_24.slot(count_x_24 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 % 128));
+                            read_6[i_] = shared_at<__half>(read_6_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 / 128 * 128 + swizzle<128>(0 * 128 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * 2 % 128));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_27[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                        for (int i_ = 0; i_ < 16; ++i_) x_27[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_6[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_6[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
                     channel_x_24.consumer_release(count_x_24 + i);

@@ -133,6 +133,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                    await_reads(read_0);
                     uint32_t acc_46_[4][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -167,6 +168,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        await_reads(read_0);
                         uint32_t acc_46_[4][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);

@@ -58,6 +58,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 128 * 8192 + swizzle<128>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) whole_14[i_] = (int32_t)(read_0[i_]);
                 }
@@ -99,6 +100,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 128 * 8192 + swizzle<128>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 128));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) whole_14[i_] = (int32_t)(read_0[i_]);
                     }

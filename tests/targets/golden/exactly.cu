@@ -58,18 +58,20 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
-                    float read_5[32];
-                    const uint32_t read_5_at = channel_y_24.slot(count_y_24);
+                    await_reads(read_0);
+                    float read_6[32];
+                    const uint32_t read_6_at = channel_y_24.slot(count_y_24);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                        load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                    await_reads(read_6);
                     float acc_27_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         #pragma unroll
-                        for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                        for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_6[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
                 }
@@ -86,18 +88,20 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
-                        float read_5[32];
-                        const uint32_t read_5_at = channel_y_24.slot(count_y_24 + i);
+                        await_reads(read_0);
+                        float read_6[32];
+                        const uint32_t read_6_at = channel_y_24.slot(count_y_24 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                            load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                        await_reads(read_6);
                         float acc_27_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             #pragma unroll
-                            for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                            for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_6[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
                     }

@@ -125,6 +125,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     const uint32_t read_0_at = channel_weights_18.slot(count_weights_18);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    await_reads(read_0);
                     float weights_16_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
@@ -153,6 +154,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     const uint32_t read_0_at = channel_weights_18.slot(count_weights_18);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    await_reads(read_0);
                     float weights_16_[32];
                     #pragma unroll
                     for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
@@ -174,6 +176,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     const uint32_t read_0_at = channel_slopes_26.slot(count_slopes_26);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
                 }
@@ -279,6 +282,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         const uint32_t read_0_at = channel_weights_18.slot(count_weights_18 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        await_reads(read_0);
                         float weights_16_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
@@ -307,6 +311,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         const uint32_t read_0_at = channel_weights_18.slot(count_weights_18 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        await_reads(read_0);
                         float weights_16_[32];
                         #pragma unroll
                         for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
@@ -328,6 +333,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         const uint32_t read_0_at = channel_slopes_26.slot(count_slopes_26 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
                     }

@@ -166,6 +166,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_weights_20.slot(count_weights_20);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    await_reads(read_0);
                     float weights_18_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
@@ -187,6 +188,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
                 }
@@ -306,6 +308,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_weights_39.slot(count_weights_39);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    await_reads(read_0);
                     float weights_37_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
@@ -346,6 +349,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
                 }
@@ -489,6 +493,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_weights_20.slot(count_weights_20 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        await_reads(read_0);
                         float weights_18_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
@@ -510,6 +515,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
                     }
@@ -631,6 +637,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_weights_39.slot(count_weights_39 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        await_reads(read_0);
                         float weights_37_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
@@ -671,6 +678,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
                     }

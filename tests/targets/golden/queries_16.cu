@@ -87,6 +87,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -133,6 +134,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s + 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -179,6 +181,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s + 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -247,6 +250,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s + 3);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -345,6 +349,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_s.slot(count_s + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                         uint32_t s_21_[16];
@@ -364,6 +369,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + i - 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -464,6 +470,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -531,6 +538,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 3);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -598,6 +606,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -643,6 +652,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -657,6 +667,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_s.slot(count_s + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                         uint32_t s_21_[16];
@@ -750,6 +761,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);

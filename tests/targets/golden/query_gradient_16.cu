@@ -178,6 +178,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                    await_reads(read_0);
                     uint32_t p_45_[1][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -256,6 +257,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        await_reads(read_0);
                         uint32_t p_45_[1][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);

@@ -136,6 +136,7 @@ ranked_tma_kernel(const __grid_constant__ CUtensorMap map_x_32, const __grid_con
                     const uint32_t read_0_at = channel_rates_44.slot(count_rates_44);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
+                    await_reads(read_0);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) if (thread.lane % 4 == 0) shared_at<float>(memory + 69632 + int32_t(thread.row + 8 * i_) * sizeof(float)) = read_0[i_];
@@ -180,6 +181,7 @@ ranked_tma_kernel(const __grid_constant__ CUtensorMap map_x_32, const __grid_con
                         const uint32_t read_0_at = channel_rates_44.slot(count_rates_44 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
+                        await_reads(read_0);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) if (thread.lane % 4 == 0) shared_at<float>(memory + 69632 + int32_t(thread.row + 8 * i_) * sizeof(float)) = read_0[i_];
@@ -568,6 +570,7 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
                     const uint32_t read_0_at = channel_rates_44.slot(count_rates_44);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
+                    await_reads(read_0);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) if (thread.lane % 4 == 0) shared_at<float>(memory + 69632 + int32_t(thread.row + 8 * i_) * sizeof(float)) = read_0[i_];
@@ -613,6 +616,7 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
                         const uint32_t read_0_at = channel_rates_44.slot(count_rates_44 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
+                        await_reads(read_0);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) if (thread.lane % 4 == 0) shared_at<float>(memory + 69632 + int32_t(thread.row + 8 * i_) * sizeof(float)) = read_0[i_];

@@ -84,11 +84,15 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             for (int i_ = 0; i_ < 8; ++i_) truncf_28_[i_] = pack_f16(acc_37[(((2 * i_) & 15))], acc_37[(((2 * i_ + 1) & 15))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<__half>(memory + 7168 + ((i_ & 1) + ((i_ >> 1) & 1) * 512 + ((i_ >> 2) & 1) * 32 + ((i_ >> 3) & 1) * 1024 + (thread.lane & 3) * 2 + ((thread.lane >> 2) & 7) * 64 + (thread.warp & 3) * 8) * sizeof(__half)) = __half(unpack_f16(truncf_28_[((i_ & 15)) / 2], ((i_ & 15)) % 2));
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 7168 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_28_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t read_7[2][4];
+            const uint32_t read_7_at = memory + 7168;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_40[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(memory + 7168 + (int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32)) * sizeof(__half))), float(shared_at<__half>(memory + 7168 + (int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32)) * sizeof(__half))));
+            for (int i_ = 0; i_ < 8; ++i_)
+                read_7[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128))), float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128))));
+            #pragma unroll
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_40[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
         // store (tests/kernels/ttgir/turned_32.sm90.ttgir:131:5)
         {

@@ -66,6 +66,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
                 }
@@ -76,6 +77,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) andi_6[i_] = int8_t(read_0[((i_ & 15))] & 15);
                 }
@@ -110,6 +112,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
                             load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
                     }
@@ -135,6 +138,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
                             load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) andi_6[i_] = int8_t(read_0[((i_ & 15))] & 15);
                     }

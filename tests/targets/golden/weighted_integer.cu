@@ -11,229 +11,6 @@
 TWILL_WGMMA_INTEGER(64)
 using namespace twill;
 
-__global__ void __maxnreg__(64)
-weighted_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_constant__ CUtensorMap map_y_27, int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t N, int32_t K) {
-    extern __shared__ uint8_t dynamic_shared[];
-    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<3, 4096> channel_x_16{memory, memory + 35840};
-    const Channel<3, 1024> channel_x_21{memory + 12288, memory + 35888};
-    const Channel<3, 4096> channel_y_27{memory + 15360, memory + 35936};
-    const Channel<2, 4096> channel_twill_operand50{memory + 27648, memory + 35984};
-    enum NamedBarrier : uint32_t { group_1_barrier = 2 };
-    if (threadIdx.x == 0) {
-        channel_x_16.init(1, 4);
-        channel_x_21.init(1, 4);
-        channel_y_27.init(1, 4);
-        mbarrier_init_fence();
-        tma_prefetch(&map_x_16);
-        tma_prefetch(&map_y_27);
-    }
-    __syncthreads();
-
-    if (warp_index() < 4) {
-        // ---- group 1: 4 warps
-        ThreadCoordinates thread(0);
-        uint32_t count_x_16 = 0;
-        uint32_t count_x_21 = 0;
-        uint32_t count_y_27 = 0;
-        uint32_t count_twill_operand50 = 0;
-        int32_t trips_0 = 0;
-        int32_t acc_10[32];
-        int32_t muli_1;
-        int32_t muli_11;
-        // addi.15 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:31:11)
-        {
-            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            muli_1 = get_program_id_0_ * 64;
-            const int32_t get_program_id_10_ = int32_t(blockIdx.y);
-            muli_11 = get_program_id_10_ * 64;
-        }
-        #pragma unroll
-        for (int i_ = 0; i_ < 32; ++i_) acc_10[i_] = 0;
-        trips_0 = max(0, (K + 63) / 64);
-        {
-            // weighted/for.0: 2 stages, an iteration every 194 cycles
-            const int32_t n = trips_0;
-            if (n >= 1) {
-                channel_x_16.consumer_wait(count_x_16);
-                channel_x_21.consumer_wait(count_x_21);
-                // cycle 0, stage 0: store stage.twill_operand50 to twill_operand50
-                {
-                    int8_t read_0[32];
-                    const uint32_t read_0_at = channel_x_16.slot(count_x_16);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64));
-                    int8_t read_5[16];
-                    const uint32_t read_5_at = channel_x_21.slot(count_x_21);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
-                }
-                fence_async_shared();
-                channel_x_16.consumer_release(count_x_16);
-                channel_x_21.consumer_release(count_x_21);
-                named_barrier_sync(group_1_barrier, 128);
-                channel_y_27.consumer_wait(count_y_27);
-                // cycle 172, stage 0: dot.acc_30 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:67:278)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<64>(channel_y_27.slot(count_y_27));
-                    const uint64_t descriptor_a = matrix_descriptor<64>(channel_twill_operand50.slot(count_twill_operand50));
-                    registers_fence(acc_10);
-                    wgmma_fence();
-                    wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                    wgmma_commit();
-                }
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_x_16.consumer_wait(count_x_16 + i);
-                    channel_x_21.consumer_wait(count_x_21 + i);
-                    // cycle 0, stage 0: store stage.twill_operand50 to twill_operand50
-                    {
-                        int8_t read_0[32];
-                        const uint32_t read_0_at = channel_x_16.slot(count_x_16 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64));
-                        int8_t read_5[16];
-                        const uint32_t read_5_at = channel_x_21.slot(count_x_21 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
-                    }
-                    fence_async_shared();
-                    channel_x_16.consumer_release(count_x_16 + i);
-                    channel_x_21.consumer_release(count_x_21 + i);
-                    wgmma_wait<0>();
-                    registers_fence(acc_10);
-                    channel_y_27.consumer_release(count_y_27 + i - 1);
-                    named_barrier_sync(group_1_barrier, 128);
-                    channel_y_27.consumer_wait(count_y_27 + i);
-                    // cycle 172, stage 0: dot.acc_30 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:67:278)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<64>(channel_y_27.slot(count_y_27 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<64>(channel_twill_operand50.slot(count_twill_operand50 + i));
-                        registers_fence(acc_10);
-                        wgmma_fence();
-                        wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
-                        wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_commit();
-                    }
-                }
-                wgmma_wait<0>();
-                registers_fence(acc_10);
-                channel_y_27.consumer_release(count_y_27 + n - 1);
-            }
-        }
-        count_x_16 += trips_0;
-        count_x_21 += trips_0;
-        count_y_27 += trips_0;
-        count_twill_operand50 += trips_0;
-        // store (tests/kernels/ttgir/weighted_integer.sm90.ttgir:80:5)
-        {
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<int32_t>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), acc_10[(2 * i_)], acc_10[(2 * i_ + 1)]);
-        }
-    }
-    if (warp_index() - 4 < 4) {
-        if (warp_index() - 4 < 1) {
-            // ---- group 0: 1 warps
-            ThreadCoordinates thread(4);
-            uint32_t count_x_16 = 0;
-            uint32_t count_x_21 = 0;
-            uint32_t count_y_27 = 0;
-            int32_t trips_0 = 0;
-            int32_t muli_1;
-            int32_t muli_11;
-            // muli.11 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:31:11)
-            {
-                const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                muli_1 = get_program_id_0_ * 64;
-                const int32_t get_program_id_10_ = int32_t(blockIdx.y);
-                muli_11 = get_program_id_10_ * 64;
-            }
-            trips_0 = max(0, (K + 63) / 64);
-            {
-                // weighted/for.0: 2 stages, an iteration every 194 cycles
-                const int32_t n = trips_0;
-                int32_t kept_x_16_corner0;
-                {
-                    kept_x_16_corner0 = int32_t(muli_1);
-                }
-                keep(kept_x_16_corner0);
-                int32_t kept_y_27_corner0;
-                {
-                    kept_y_27_corner0 = int32_t(muli_11);
-                }
-                keep(kept_y_27_corner0);
-                if (n >= 1) {
-                    // cycle 0, stage 0: load x_16 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:53:15)
-                    channel_x_16.producer_acquire(count_x_16);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_16.full(count_x_16), 4096);
-                        {
-                            tma_load(channel_x_16.slot(count_x_16), &map_x_16, channel_x_16.full(count_x_16), int32_t(int32_t(0)), int32_t(kept_x_16_corner0));
-                        }
-                    }
-                    // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:58:15)
-                    channel_x_21.producer_acquire(count_x_21);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_21.full(count_x_21), 64);
-                        {
-                            int8_t* const x_18_ = v + 0;
-                            bulk_load(channel_x_21.slot(count_x_21), x_18_ + int32_t(0), 64, channel_x_21.full(count_x_21));
-                        }
-                    }
-                    // cycle 172, stage 0: load y_27 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:64:15)
-                    channel_y_27.producer_acquire(count_y_27);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_y_27.full(count_y_27), 4096);
-                        {
-                            tma_load(channel_y_27.slot(count_y_27), &map_y_27, channel_y_27.full(count_y_27), int32_t(int32_t(0)), int32_t(kept_y_27_corner0));
-                        }
-                    }
-                    for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_16 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:53:15)
-                        channel_x_16.producer_acquire(count_x_16 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_16.full(count_x_16 + i), 4096);
-                            {
-                                tma_load(channel_x_16.slot(count_x_16 + i), &map_x_16, channel_x_16.full(count_x_16 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_16_corner0));
-                            }
-                        }
-                        // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:58:15)
-                        channel_x_21.producer_acquire(count_x_21 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 64);
-                            {
-                                int8_t* const x_18_ = v + (i * 64);
-                                bulk_load(channel_x_21.slot(count_x_21 + i), x_18_ + int32_t(0), 64, channel_x_21.full(count_x_21 + i));
-                            }
-                        }
-                        // cycle 172, stage 0: load y_27 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:64:15)
-                        channel_y_27.producer_acquire(count_y_27 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_y_27.full(count_y_27 + i), 4096);
-                            {
-                                tma_load(channel_y_27.slot(count_y_27 + i), &map_y_27, channel_y_27.full(count_y_27 + i), int32_t(int32_t((i * 64))), int32_t(kept_y_27_corner0));
-                            }
-                        }
-                    }
-                }
-            }
-            count_x_16 += trips_0;
-            count_x_21 += trips_0;
-            count_y_27 += trips_0;
-        }
-    }
-}
-
 __global__ void __launch_bounds__(256, 4)
 weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
@@ -408,6 +185,7 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     const uint32_t read_5_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
+                    await_reads(read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
@@ -443,6 +221,7 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                         const uint32_t read_5_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
+                        await_reads(read_5);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
@@ -488,16 +267,6 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 weighted_launch(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
-    CUtensorMap map_x_16;
-    CUtensorMap map_y_27;
-    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 16 == 0 && reinterpret_cast<uintptr_t>(b) % 16 == 0;
-    by_tma = by_tma && !tensor_map<2>(&map_x_16, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_64B, a, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 1)}, {64, 64});
-    by_tma = by_tma && !tensor_map<2>(&map_y_27, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_64B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 1)}, {64, 64});
-    if (by_tma) {
-        if (const cudaError_t status = allow_shared_memory<weighted_tma_kernel>(37040)) return status;
-        weighted_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 160, 37040, stream>>>(map_x_16, map_y_27, a, b, v, c, M, N, K);
-        return cudaGetLastError();
-    }
     if (const cudaError_t status = allow_shared_memory<weighted_kernel>(37040)) return status;
     weighted_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 37040, stream>>>(a, b, v, c, M, N, K);
     return cudaGetLastError();

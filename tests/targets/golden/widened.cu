@@ -67,6 +67,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     #pragma unroll
                     for (int p = 0; p < 16; ++p)
                         load_shared(read_0_at + p / 16 * 8192 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 1) ^ p / 2 % 8 * 8), read_0[p / 4][p % 4]);
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) x_6[i_] = unpack_e4m3(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                 }
@@ -113,6 +114,7 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         #pragma unroll
                         for (int p = 0; p < 16; ++p)
                             load_shared(read_0_at + p / 16 * 8192 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 1) ^ p / 2 % 8 * 8), read_0[p / 4][p % 4]);
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) x_6[i_] = unpack_e4m3(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     }

@@ -68,10 +68,11 @@ def count(name: str) -> str:
 
 _RUNTIME = """
 Channel Claims DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType ScaleType
-TensorMapKey TensorMapMemory ThreadCoordinates absolute advanced allow_shared_memory bitcast bulk_load
+TensorMapKey TensorMapMemory ThreadCoordinates absolute advanced allow_shared_memory await_reads
+bitcast bulk_load
 clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
 cp_async_arrive cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor
-elect_one encode_tensor_map exp2_approx fence_async fence_async_shared fma_pair half_of halves keep
+elect_one encode_tensor_map exp2_approx fence_async fence_async_shared fma_pair half_of halves joined keep
 ldmatrix_x4 load_elements load_matrices load_pair load_shared load_words log2_approx matrix_descriptor
 max_nan max_nanf mbarrier_arrive
 mbarrier_arrive_at mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait

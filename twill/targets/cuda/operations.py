@@ -273,7 +273,7 @@ def _read_again(scope: Scope, value: Value, kind: Tensor, tile: str | Shared) ->
     """A tile that lies in shared memory, in another layout than it was read in."""
     if isinstance(tile, Shared):
         lines, found = loaded(kind, tile, f"read_{len(scope.lines)}")
-        scope.lines += lines
+        scope.lines += [*lines, *([f"await_reads({found.name});"] if tile.address != scope.scratch else [])]
         return found
     name = scope.name(value)
     scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]

@@ -172,13 +172,13 @@ class Scope:
         if one.encoding is not None:
             self.read_from[read.value] = self.operand(read, slot)
             lines, found = loaded(tile, self.operand(read, slot), f"read_{len(self.lines)}")
-            self.lines += lines
+            self.lines += [*lines, *self._awaited(slot, found.name)]
             return found
         name = f"read_{len(self.lines)}"
         if read.value in equal_loads(self.program.function):
             kind = c_type(tile)
             first = number(tile, f"shared_at<{kind}>({self._address(slot)})")
-            self.lines.append(f"const {computed(tile)} {name} = {first};")
+            self.lines += [f"const {computed(tile)} {name} = {first};", *self._awaited(slot, name)]
             return lambda point: name
         self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
         alike = self.alike(self.program.channel(slot.channel))
@@ -188,12 +188,18 @@ class Scope:
         self.lines += together or written(
             tile, name, lambda one: number(tile, kept(one) if kept else plain(tile, f"{name}_at", one))
         )
+        self.lines += self._awaited(slot, name)
         return held(name, tile)
+
+    def _awaited(self, slot: Slot, name: str) -> list[str]:
+        """Reads of a slot that TMA fills again have arrived before the slot is released."""
+        return [f"await_reads({name});"] if self.program.channel(slot.channel).filled_by == "tma" else []
 
     def _scalar_at(self, value: Value, slot: Slot) -> str:
         name = f"read_{len(self.lines)}"
         kind = c_type(value.type)
-        self.lines.append(f"const {kind} {name} = shared_at<{kind}>({self._address(slot)});")
+        first = f"const {kind} {name} = shared_at<{kind}>({self._address(slot)});"
+        self.lines += [first, *self._awaited(slot, name)]
         return name
 
     @property

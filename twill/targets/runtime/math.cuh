@@ -8,6 +8,7 @@
 #include <cuda_fp16.h>
 #include <cuda_fp8.h>
 #include <cstdint>
+#include <cstring>
 
 namespace twill {
 
@@ -136,6 +137,32 @@ __device__ __forceinline__ void load_elements(Element (&to)[Size], int first, ui
     const Neighbours found = shared_at<Neighbours>(address);
 #pragma unroll
     for (int i = 0; i < Count; ++i) to[first + i] = found.element[i];
+}
+
+/// The exclusive or of the words of what was read.
+template <class Element>
+__device__ __forceinline__ uint32_t joined(const Element& read) {
+    uint32_t word = 0;
+    memcpy(&word, &read, sizeof(Element) < 4 ? sizeof(Element) : 4);
+    return word;
+}
+
+template <class Element, int Size>
+__device__ __forceinline__ uint32_t joined(const Element (&read)[Size]) {
+    uint32_t word = 0;
+#pragma unroll
+    for (int i = 0; i < Size; ++i) word ^= joined(read[i]);
+    return word;
+}
+
+/// What was read from shared memory has arrived before what follows. That a warp has read a slot does not follow from
+/// its arrival on a barrier alone: behind stores that wait for memory its reads may be late, and TMA does not queue
+/// with them. (Gated linear attention on an H200 lost rows of one tile in a thousand so.) The fence is hardly ever
+/// executed; it keeps the arrival behind the comparison.
+template <class Read>
+__device__ __forceinline__ void await_reads(const Read& read) {
+    asm volatile("{\n.reg .pred p;\nsetp.eq.u32 p, %0, 0x7f123457;\n@p fence.proxy.async.shared::cta;\n}" ::"r"(joined(read))
+                 : "memory");
 }
 
 /// `Count` elements side by side, from[first], ..., to a shared-window address, a multiple of their bytes, in one access.
