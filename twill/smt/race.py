@@ -35,6 +35,10 @@ PROOF = 12.0
 PATIENCE = 10.0
 """Shares for `twill.smt.benders`."""
 
+Stage = Literal["few", "brief", "full"]
+"""How far an interval is decided: for few iterations in flight; where those are refuted, by quick proofs for
+more of them; by all proofs."""
+
 LARGE = 48
 """Operations above which the complete model is left to the end: stating it takes seconds."""
 
@@ -46,9 +50,8 @@ class Race:
     setting: Setting
     interval: Time
     work: float
-    deferred: bool
-    """Where few iterations in flight are refuted, only quick proofs for more of them: other intervals come
-    first."""
+    stage: Stage
+    """Before the last one, other intervals come first."""
     best: Solution | None
     """An answer at a larger interval."""
     binding: tuple[Projection, ...]
@@ -88,6 +91,8 @@ def decide(race: Race) -> Decision:
     if first.solution is not None or (first.refuted and few == most):
         return Decision(first)
     partly = first.refutation(race.interval, few, below=race.problem.monotone)
+    if partly is not None and race.stage == "few":
+        return Decision(NOTHING, partly)
     return Decision(
         _sides(race, _find_more(race, partly is not None), _prove(race, partly is not None)), partly
     )
@@ -126,12 +131,12 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
 def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
     """Projections, the complete model at each level of linearization (no level is best for all), partitions,
     other engines."""
-    most, brief = race.setting.in_flight, race.deferred and few_refuted
+    most, brief = race.setting.in_flight, race.stage != "full" and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
     if race.searches and race.small:
         levels: tuple[Literal[0, 1, 2], ...] = (2,) if brief else (2, 1, 0)
-        yield from (_whole(race, most, level, WHOLE if race.deferred else PROOF) for level in levels)
+        yield from (_whole(race, most, level, PROOF if race.stage == "full" else WHOLE) for level in levels)
     if brief:
         return
     if race.setting.decomposes:

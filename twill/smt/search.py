@@ -21,7 +21,7 @@ from twill.smt.early import early
 from twill.smt.explain import explain
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
-from twill.smt.race import LARGE, Race, decide
+from twill.smt.race import LARGE, Race, Stage, decide
 from twill.smt.relax import Projection, projections
 from twill.smt.setting import Evidence, Setting
 from twill.smt.symmetry import families
@@ -123,7 +123,7 @@ class _Agenda:
     tried: frozenset[Time] = frozenset()
     undecided: frozenset[Time] = frozenset()
     misses: int = 0
-    deferred: bool = True
+    stage: Stage = "few"
     """Proofs for more than few iterations in flight come last, where one is enough."""
     hope: Time | None = None
     """The smallest interval that a projection, having refuted others, allowed for few iterations in
@@ -149,8 +149,8 @@ def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evi
     """The interval just below an early answer for sub-tiles, which is mostly the best."""
     if evidence.best is None or not (evidence.open and setting.alike and setting.problem.monotone):
         return evidence, agenda
-    evidence, agenda = _decide(setting, evidence, replace(agenda, deferred=False), evidence.high - 1)
-    return evidence, replace(agenda, deferred=True)
+    evidence, agenda = _decide(setting, evidence, replace(agenda, stage="full"), evidence.high - 1)
+    return evidence, replace(agenda, stage="few")
 
 
 def _raised(
@@ -178,12 +178,16 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
 
 
 def _again(agenda: _Agenda, low: Time, high: Time) -> tuple[_Agenda, Time]:
-    """Every interval between was tried: first the proof that would settle it, then all again with a larger
+    """Every interval between was tried: first the proofs that would settle it, then all again with a larger
     share."""
     fresh = replace(agenda, undecided=frozenset())
-    if agenda.deferred:
-        return replace(fresh, deferred=False), high - 1
-    return replace(fresh, work=2 * agenda.work), (low + high - 1) // 2
+    match agenda.stage:
+        case "few":
+            return replace(fresh, stage="brief"), high - 1
+        case "brief":
+            return replace(fresh, stage="full"), high - 1
+        case "full":
+            return replace(fresh, work=2 * agenda.work), (low + high - 1) // 2
 
 
 def _decide(
@@ -193,9 +197,12 @@ def _decide(
     setting.tell("trying", "search", interval)
     agenda = replace(agenda, tried=agenda.tried | {interval})
     binding = tuple(projection for projection, _ in evidence.binding)
-    decision = decide(Race(setting, interval, agenda.work, agenda.deferred, evidence.best, binding))
+    fewer = agenda.stage != "few" or (setting.problem.monotone and evidence.best is not None)
+    stage: Stage = agenda.stage if fewer else "brief"
+    decision = decide(Race(setting, interval, agenda.work, stage, evidence.best, binding))
     probe = decision.probe
-    setting.tell(probe.what, probe.engine, interval)
+    if stage != "few" or decision.partly is None:
+        setting.tell(probe.what, probe.engine, interval)
     if probe.solution is not None:
         return evidence.found(probe.solution), agenda
     refutation = probe.refutation(interval, setting.in_flight, below=setting.problem.monotone)
