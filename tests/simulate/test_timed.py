@@ -11,6 +11,7 @@ import pytest
 from tests.kernels.programs import EXAMPLES, changed, loops, program
 from twill.costs.machine import load
 from twill.ir.program import Program
+from twill.ir.statements import Compute, MmaIssue, Pipelined
 from twill.simulate.explore import same
 from twill.simulate.predict import paces, predict
 from twill.simulate.protocol import HazardError
@@ -32,8 +33,9 @@ def predicted(
 
 
 def test_costs_are_the_machines() -> None:
-    assert Costs(barrier=105, order=44, poll=55, load=480, launch=30, ahead=300) == COSTS
-    assert Costs.of(load("toy")).ahead == 0, "a machine that says nothing of it"
+    assert Costs(barrier=105, order=44, poll=55, load=480, launch=30, ahead=300, beside=1.17) == COSTS
+    silent = Costs.of(load("toy"))
+    assert (silent.ahead, silent.beside) == (0, 1.0), "a machine that says nothing of it"
 
 
 def test_a_matrix_product_keeps_the_tensor_core_busy() -> None:
@@ -97,15 +99,58 @@ def test_operations_take_longer_beside_a_busy_tensor_core() -> None:
     pace = paces(scheduled)[scheduled[0].loop.op.index, "exp2.weights_20"]
     assert pace.idle.issue == 512
     assert pace.busy.issue == pytest.approx(512 * 1.33, abs=1)
+    idle = {key: replace(one, busy=one.idle) for key, one in paces(scheduled).items()}
     assert (
         predict(program("fa_fwd_subtiled"), scheduled).loops["fa_fwd_subtiled/for.0"].interval
-        > predicted("fa_fwd_subtiled").interval
+        > predicted("fa_fwd_subtiled", given=idle).interval
     )
     took = defaultdict[int, float](float)
     for event in predict(program("fa_fwd_subtiled"), scheduled).events:
         if event.name == "exp2.weights_20":
             took[event.iteration] += event.end - event.begin
     assert min(took.values()) >= 511
+
+
+def test_a_warpgroup_computes_more_slowly_beside_another_one() -> None:
+    alone, beside = (
+        predicted("fa_fwd_subtiled", costs=replace(COSTS, beside=factor)).interval for factor in (1.0, 1.3)
+    )
+    assert alone < beside <= 1.3 * alone
+    assert predicted("gemm", costs=replace(COSTS, beside=1.3)).interval == predicted("gemm").interval, (
+        "where MMAs are all that a group executes"
+    )
+
+
+def test_a_sum_behind_the_issue_of_an_mma_delays_it() -> None:
+    """The compiler puts it between the MMA's instructions, and the tensor core waits for the others."""
+    moved = program("fa_fwd_subtiled")
+    for group in (1, 2):
+        moved = _sum_behind_the_issue(moved, group)
+    _, scheduled = loops("fa_fwd_subtiled")
+    pace = paces(scheduled)[scheduled[0].loop.op.index, "reduce_sum.24"]
+    before, after = (
+        predict(made, scheduled).loops["fa_fwd_subtiled/for.0"]
+        for made in (program("fa_fwd_subtiled"), moved)
+    )
+    assert after.interval > before.interval
+    tensor = [event for event in predict(moved, scheduled).events if event.track == "tensor"]
+    assert max(event.end - event.begin for event in tensor) == pytest.approx(512 + pace.idle.latency, abs=1)
+
+
+def _sum_behind_the_issue(made: Program, group: int) -> Program:
+    """The row sum of the iteration before, right behind the issue of the first MMA of the steady state."""
+    warps = made.groups[group]
+    at = next(i for i, statement in enumerate(warps.body) if isinstance(statement, Pipelined))
+    loop = warps.body[at]
+    assert isinstance(loop, Pipelined)
+    (total,) = (one for one in loop.steady if isinstance(one, Compute) and one.node.startswith("reduce_sum"))
+    (narrowed,) = (one for one in loop.steady if isinstance(one, Compute) and one.node.startswith("trunc"))
+    late = replace(total, at=replace(total.at, iteration=narrowed.at.iteration))
+    others = [one for one in loop.steady if one is not total]
+    issue = next(i for i, one in enumerate(others) if isinstance(one, MmaIssue))
+    steady_state = (*others[: issue + 1], late, *others[issue + 1 :])
+    body = (*warps.body[:at], replace(loop, steady=steady_state), *warps.body[at + 1 :])
+    return replace(made, groups=(*made.groups[:group], replace(warps, body=body), *made.groups[group + 1 :]))
 
 
 def test_what_is_ready_still_takes_a_look() -> None:

@@ -165,6 +165,9 @@ class Contention:
     """The same for the steps of a reduction and its exchanges between lanes, each of which waits for the one
     before it."""
     source: str
+    warpgroups: float = 1.0
+    """How many times as long a warpgroup computes beside another one that computes; only `twill simulate`
+    counts it."""
 
 
 @dataclass(frozen=True, slots=True)

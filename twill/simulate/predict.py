@@ -10,7 +10,7 @@ from twill.costs.model import extremes
 from twill.ir.program import Program
 from twill.simulate.explore import same
 from twill.simulate.report import Steady, steady
-from twill.simulate.timed import Costs, Event, Pace, Paces, Run, held, run
+from twill.simulate.timed import Costs, Event, Pace, Paces, Run, run
 from twill.warp.tasks import Scheduled
 
 TRIPS = 32
@@ -51,8 +51,5 @@ def paces(loops: Sequence[Scheduled]) -> Paces:
     for one in loops:
         if one.problem.resolution.cycles_per_unit == 1.0:
             idle, busy = extremes(one.graph, one.machine)
-            found |= {
-                (one.loop.op.index, op.id): Pace(held(op), held(busy.operation(op.id)))
-                for op in idle.operations
-            }
+            found |= {(one.loop.op.index, op.id): Pace(op, busy.operation(op.id)) for op in idle.operations}
     return found

@@ -5,8 +5,9 @@ how fast operations are beside an idle and under a busy tensor core; gives every
 Warpgroups execute their statements in order (a group of 8 warps is two of them, each with its half of every
 tile). An operation starts when its warpgroup has come to it and its operands are there (the delays of the
 problem's edges), and goes on in small steps, each as fast as the tensor core lets it and when its unit is
-free; the tensor core and TMA work on while the warpgroup goes on, the issue of an MMA that is waited for by
-number (wgmma) holds it once it is too far ahead. Code outside of the loops takes no time.
+free, and slower beside another warpgroup that computes; the tensor core and TMA work on while the warpgroup
+goes on, the issue of an MMA that is waited for by number (wgmma) holds it once it is too far ahead. Code
+outside of the loops takes no time.
 """
 
 import heapq
@@ -38,9 +39,9 @@ from twill.ir.statements import (
     TensorMemorySync,
 )
 from twill.ops.mma import depth
-from twill.ops.table import role_of
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts, describe
+from twill.simulate.interleaving import mixed_in
 from twill.simulate.protocol import HazardError, Protocol, State
 from twill.warp.dataflow import LOAD, MMAS
 from twill.warp.tasks import Scheduled
@@ -68,16 +69,24 @@ class Costs:
     """Issuing an MMA at least."""
     ahead: int
     """How far the issue of an MMA runs ahead of the tensor core."""
+    beside: float
+    """How many times as long a warpgroup computes beside another one that does."""
 
     @staticmethod
     def of(machine: Machine) -> "Costs":
         """What a machine file says; 0 for what it lacks."""
         costs = (machine.cost(name) for name in sorted(MMAS))
         mma, load = next((cost for cost in costs if cost), None), machine.cost(LOAD)
-        handover = machine.handover
+        one = machine.handover
         launch, ahead = (mma.issue, mma.queue or 0) if mma else (0, 0)
         return Costs(
-            handover.barrier, handover.order, handover.poll, load.latency if load else 0, launch, ahead
+            one.barrier,
+            one.order,
+            one.poll,
+            load.latency if load else 0,
+            launch,
+            ahead,
+            machine.contention.warpgroups if machine.contention else 1.0,
         )
 
 
@@ -151,6 +160,8 @@ class _Group:
     """The part of the operation that is still to be done."""
     began: float = 0.0
     """When it was begun."""
+    mixed: set[int] = field(default_factory=set[int])
+    """Actions that were executed between the instructions of an MMA before them."""
 
     @property
     def track(self) -> str:
@@ -231,6 +242,8 @@ class _Clock:
     """How many of a group's warpgroups have executed its action of that number."""
     events: list[Event] = field(default_factory=list[Event])
     transfers: list[Transfer] = field(default_factory=list[Transfer])
+    steps: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """When each warpgroup executed the latest step of an operation, by track."""
 
 
 def simulate(
@@ -352,7 +365,7 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             group.now = max(group.now + costs.poll, done + costs.barrier)
             _note(clock, group, action, f"wait {name}", came, at.cycle)
         case Compute(node=node) if action.loop is not None:
-            return _work(clock, group, action, node)
+            return group.done in group.mixed or _work(clock, group, action, node)
         case StoreTile(ops=ops) if action.loop is not None:
             return _work(clock, group, action, clock.model.nodes[ops[-1]])
         case MmaIssue():
@@ -473,7 +486,8 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     begin = max([group.now, *(clock.units.free.get(unit, 0.0) for unit in units)])
     chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
     part = min(group.left, STEP / (chosen.issue * scale * fraction)) if chosen.issue else group.left
-    group.now = begin + chosen.issue * scale * fraction * part
+    group.now = begin + chosen.issue * scale * fraction * part * _beside(clock, group, begin)
+    clock.steps[group.track] = begin, group.now
     for r in chosen.reservations:
         if r.unit in units:
             _take(clock, action, r.unit, node, begin, begin + r.cycles * scale * fraction * part, iteration)
@@ -484,6 +498,12 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     clock.ended[action.loop, node, iteration, group.member] = group.now
     clock.events.append(Event(group.track, node, group.began, group.now, iteration, 0.0, action.loop))
     return True
+
+
+def _beside(clock: _Clock, group: _Group, time: float) -> float:
+    """How many times as long a step takes."""
+    others = (step for track, step in clock.steps.items() if track != group.track)
+    return clock.model.costs.beside if any(begin <= time < end for begin, end in others) else 1.0
 
 
 def _part(statement: Statement) -> float:
@@ -508,10 +528,12 @@ def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) ->
         [_shared(clock, action, op, ready, part), *(clock.units.free.get(unit, 0.0) for unit in units)]
     )
     taken = max((r.cycles for r in op.reservations if r.unit in units), default=0) * scale
+    mixed = _mixed(clock, group, problem, begin)
+    end = begin + taken * part + mixed
     for unit in units:
-        _take(clock, action, unit, statement.node, begin, begin + taken * part, iteration)
-    clock.units.mmas.append((begin, begin + taken * part))
-    done = begin + taken * part + op.latency * scale - taken
+        _take(clock, action, unit, statement.node, begin, end, iteration)
+    clock.units.mmas.append((begin, end))
+    done = end + op.latency * scale - taken
     if isinstance(statement.completion, MbarrierArrival):
         for slot in statement.completion.slots:
             _arrive(clock.barriers.empty, (slot.channel, action.sequence(slot.channel, slot.iteration)), done)
@@ -520,12 +542,26 @@ def _issue(clock: _Clock, group: _Group, action: Action, statement: MmaIssue) ->
             _arrive(clock.barriers.arrived, (phase.barrier, number), done)
     else:
         group.in_flight.append(done)
-    group.now = ready + clock.model.costs.launch
+    group.now = ready + clock.model.costs.launch + mixed
     if not isinstance(statement.completion, MbarrierArrival):
-        group.now = max(group.now, begin + taken * part - clock.model.costs.ahead)
+        group.now = max(group.now, end - clock.model.costs.ahead)
     clock.events.append(
         Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop)
     )
+
+
+def _mixed(clock: _Clock, group: _Group, problem: Problem, begin: float) -> float:
+    """Execute what the compiler puts between the instructions of this MMA; how long that takes."""
+    statement, spent = group.actions[group.done].statement, 0.0
+    if not isinstance(statement, MmaIssue) or isinstance(statement.completion, MbarrierArrival):
+        return spent
+    for index, action, node in mixed_in(group.actions, group.done, problem):
+        fraction = _part(action.statement) / group.members
+        spent += _pace(clock, action, node).idle.latency * clock.model.scale(action) * fraction
+        clock.ended[action.loop, node, action.number, group.member] = begin + spent
+        clock.events.append(Event(group.track, node, begin, begin + spent, action.number, 0.0, action.loop))
+        group.mixed.add(index)
+    return spent
 
 
 def _operands(
@@ -540,15 +576,9 @@ def _operands(
             if edge.dst == node
             else None
         )
-        if ended is not None and (left := edge.delay - held(problem.operation(edge.src)).issue) > 0:
+        if ended is not None and (left := edge.delay - problem.operation(edge.src).issue) > 0:
             found.append(ended + left * scale)
     return found
-
-
-def held(op: Operation) -> Operation:
-    """The steps of a reduction wait for each other, which leaves its units to others but holds its warps
-    until the last."""
-    return replace(op, issue=op.latency) if role_of(op.name) == "reduce" else op
 
 
 def _pace(clock: _Clock, action: Action, node: str) -> Pace:
