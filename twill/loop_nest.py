@@ -23,7 +23,7 @@ from twill.warp.lower import lower
 from twill.warp.plan import Draft, Options
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
-from twill.warp.thread_block import fits, granted
+from twill.warp.thread_block import fits, granted, most_alike
 from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
@@ -126,10 +126,13 @@ def _fitting(
     code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], solve: Solve
 ) -> tuple[Scheduled, list[str]]:
     """The loop with its own schedule, or solved again with tied operations in the groups of those that they
-    are tied to, and with no more groups than the loops before it where all need too many registers."""
+    are tied to, and, where all need too many registers, with the same number for each group, then with no
+    more groups than the loops before it."""
     first = result = solve(case.problem)
-    for problem in _attempts(code, tied, case, loops):
-        if (result.solution or not loops) and _shares(code, tied, [*loops, _scheduled(case, result)]):
+    if not loops:
+        _scheduled(case, first)
+    for problem in _attempts(code, tied, case, loops, first):
+        if result.solution and _shares(code, tied, [*loops, _scheduled(case, result)]):
             break
         result = solve(problem)
     one = _scheduled(case, result)
@@ -143,11 +146,18 @@ def _fitting(
     return one, [] if result is first else [_cost(case, first, one, loops)]
 
 
-def _attempts(code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled]) -> Iterator[Problem]:
-    """Problems to solve instead, one after the other."""
+def _attempts(
+    code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], first: Result
+) -> Iterator[Problem]:
+    """Problems to solve instead of the first one, which had this result, one after the other."""
     problem = _partitioned(code, tied, case, aligned(code, loops, tied))
     if problem != case.problem:
         yield problem
+    if first.solution:
+        one = _scheduled(case, first)
+        registers = most_alike(granted([one]), one)
+        if max(group.registers for group in first.solution.groups) > registers:
+            yield limited(problem, registers=registers)
     most = max((len(one.solution.groups) for one in loops), default=_FEWEST)
     fewer = (min(problem.limits.groups, most + more) for more in (0, 1))
     yield from (limited(problem, groups=groups) for groups in fewer)

@@ -28,7 +28,7 @@ DIVIDED = [
     *(f"{ROWS}/{name}" for name in ("fa_fwd.sm100", "fa_fwd_causal.sm90", "gemm.sm100", "fa_bwd.sm100")),
     *(f"{FORMS}/{name}.sm90" for name in ("pointers", "bumped", "offset", "biased", "branching", "panels")),
     *(f"{FORMS}/{name}.sm90" for name in ("batched", "gathered_rows", "grouped", "rotated", "queries")),
-    *(f"{FORMS}/{name}.sm90" for name in ("unpacked", "prefixes", "query_gradient", "dequantized")),
+    *(f"{FORMS}/{name}.sm90" for name in ("unpacked", "prefixes", "query_gradient", "dequantized", "scaled")),
 ]
 PLACE = {"pid.x": 0, "pid.y": 0, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
 
@@ -92,6 +92,15 @@ def test_a_range_that_numbers_rows_and_columns_is_divided_for_the_rows() -> None
         (op.attributes["start"], op.attributes["end"]) for op in divided.walk() if op.name == "tt.make_range"
     }
     assert {(0, 64), (64, 128)} <= starts
+
+
+def test_whole_tiles_that_a_loop_computes_for_sub_tiles_are_computed_for_each() -> None:
+    """A row of scale factors, loaded once for all rows: no group hands it to another one."""
+    text = subtiled(module(f"{FORMS}/scaled.sm90"), 2).text
+    assert "%acc_38_s0 = tt.expand_dims" in text
+    assert "%acc_38_s1 = tt.expand_dims" in text
+    whole = module(f"{FORMS}/scaled.sm90").text
+    assert text.count("tt.expand_dims") > whole.count("tt.expand_dims")
 
 
 @pytest.mark.parametrize(

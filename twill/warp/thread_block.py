@@ -91,13 +91,22 @@ def granted(loops: Sequence[Scheduled]) -> tuple[Granted, ...]:
 
 def fits(groups: Sequence[Granted], one: Scheduled) -> bool:
     """Whether a thread block has the registers that groups of several loops need together."""
-    limits, block = one.machine.limits, launch(groups, one)
     wide = [group for group in groups if not only_moves(group)]
-    narrow = -(-(len(groups) - len(wide)) // 4)
-    needed = (
-        sum(32 * group.warps * group.registers for group in wide) + 128 * narrow * limits.narrow_registers
-    )
-    return needed <= block.entry_registers * block.threads
+    return sum(32 * group.warps * group.registers for group in wide) <= _left(groups, one)
+
+
+def most_alike(groups: Sequence[Granted], one: Scheduled) -> int:
+    """The registers of a thread with which these groups fit, if all that compute have the same number."""
+    threads = sum(32 * group.warps for group in groups if not only_moves(group))
+    step = one.machine.limits.register_step
+    return _left(groups, one) // threads // step * step
+
+
+def _left(groups: Sequence[Granted], one: Scheduled) -> int:
+    """Registers of a thread block that groups which compute can have."""
+    narrow = -(-sum(only_moves(group) for group in groups) // 4)
+    block = launch(groups, one)
+    return block.entry_registers * block.threads - 128 * narrow * one.machine.limits.narrow_registers
 
 
 def launch(granted: Sequence[Granted], one: Scheduled, blocks: int = 1) -> Launch:

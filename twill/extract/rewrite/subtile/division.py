@@ -19,6 +19,8 @@ from twill.ops.table import is_mma, lookup, repeatable, role
 
 _MADE: frozenset[Role] = frozenset({"constant", "poison", "splat", "range", "descriptor", "tensor_map"})
 """Operations that make a tile, or a descriptor, from scalars."""
+WHOLE = -1
+"""In place of a dimension: a copy of the whole tile for each sub-tile."""
 _CONTROL: frozenset[Role] = frozenset({"for", "if", "yield"})
 LEAST_ROWS, LEAST_TENSOR_ROWS, LEAST_COLUMNS, LEAST_K_BYTES = 64, 128, 8, 32
 """The smallest MMA: wgmma has 64 rows and 8 columns, 32 bytes of K; tensor memory has 128 lanes (PTX ISA,
@@ -32,7 +34,8 @@ class Division:
     count: int
     """Sub-tiles."""
     dims: Mapping[int, int]
-    """The dimension along which a value is divided, by its id; values of `free` operations are not here."""
+    """The dimension along which a value is divided, by its id, or `WHOLE`; values of `free` operations are
+    not here."""
     cuts: Mapping[int, Cut]
     """How each operation is divided, by its index."""
     tokens: frozenset[int] = frozenset()
@@ -138,6 +141,7 @@ def division(module: Module, function: Function, count: int) -> Division:
     for one in ordered[1:]:
         if not chosen.dims.keys() & one.dims.keys() and not chosen.cuts.keys() & one.cuts.keys():
             chosen = Division(count, {**chosen.dims, **one.dims}, {**chosen.cuts, **one.cuts})
+    chosen = _copied(known, chosen)
     tokens = _tokens(known, chosen)
     chosen = Division(count, chosen.dims, chosen.cuts, tokens)
     return Division(count, chosen.dims, chosen.cuts, tokens, _needs(known, chosen))
@@ -231,6 +235,47 @@ def _bits(value: Value) -> int:
     return int(digits or 8)
 
 
+# --- whole tiles that sub-tiles read -----------------------------------------------------------------------
+
+
+def _copied(known: Facts, made: Division) -> Division:
+    """Whole tiles that loops compute in registers, and sub-tiles read, are computed for each sub-tile: the
+    groups that compute these then hand none of them to each other. Loaded tiles stay shared."""
+    inside = {inner.index for op in known.ops if role(op) == "for" for inner in op.inner()}
+    dims, cuts = dict(made.dims), dict(made.cuts)
+    todo = [
+        value for op in known.ops if op.index in made.cuts and op.index in inside for value in op.operands
+    ]
+    while todo:
+        value = todo.pop()
+        maker = known.makers.get(value.id)
+        if not isinstance(value.type, Tensor) or value.id in dims or value.id in known.free:
+            continue
+        group = known.links.get(value.id, ())
+        if group and (maker is None or role(maker) in _CONTROL):
+            dims |= {one.id: WHOLE for one in _carriers(known, group)}
+            todo += group
+        elif maker is not None and maker.index in inside and _pure(maker):
+            dims |= {one.id: WHOLE for one in maker.results}
+            cuts[maker.index] = Cut(tuple((-1 - i, WHOLE) for i in range(len(maker.results))))
+            todo += maker.operands
+    return Division(made.count, dims, cuts)
+
+
+def _carriers(known: Facts, group: Sequence[Value]) -> Iterator[Value]:
+    """The arguments and results of a loop or branch among linked values."""
+    for value in group:
+        maker = known.makers.get(value.id)
+        if maker is None or role(maker) in ("for", "if"):
+            yield value
+
+
+def _pure(op: Op) -> bool:
+    """It computes tiles in registers from others."""
+    row = lookup(op.name)
+    return row is not None and repeatable(row, op) and row.access == "none" and not is_mma(op)
+
+
 # --- tokens -----------------------------------------------------------------------------------------------
 
 
@@ -267,13 +312,15 @@ def _needs(known: Facts, made: Division) -> Mapping[int, frozenset[int | None]]:
             found.setdefault(value.id, set()).add(dim)
 
     for group in (group for op in known.ops for group in linked(op)):
+        dim = made.dims.get(group[-1].id)
         for value in group:
-            need(value, made.dims.get(group[-1].id))
+            need(value, None if dim == WHOLE else dim)
     for op in reversed(known.ops):
         ways = () if role(op) in _CONTROL else _ways(known, made, op, found)
         for cut in ways:
             for slot, value in enumerate(op.operands):
-                need(value, cut.dim(slot) if cut else None)
+                dim = cut.dim(slot) if cut else None
+                need(value, None if dim == WHOLE else dim)
     return {value: frozenset(dims) for value, dims in found.items()}
 
 

@@ -14,7 +14,7 @@ from twill.diagnostics import TwillError
 from twill.extract.rewrite.edits import Edit
 from twill.extract.rewrite.narrow_modules import alias_line, replaced
 from twill.extract.rewrite.subtile.dimensions import shape
-from twill.extract.rewrite.subtile.division import Division, Facts
+from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts
 from twill.ir.distribution import distribution
 from twill.ir.loop import Bases, Blocked, Encoding, Linear, NvidiaMma, Tensor, Value
 from twill.ops.table import is_mma, role
@@ -62,7 +62,7 @@ def _accumulators(known: Facts, made: Division) -> Iterator[Value]:
     for op in known.ops:
         if is_mma(op) or role(op) in ("tensor_memory_load", "tensor_memory_store"):
             for value in (*op.operands[2:], *op.results):
-                if isinstance(value.type, Tensor) and value.id in made.dims:
+                if isinstance(value.type, Tensor) and made.dims.get(value.id, WHOLE) != WHOLE:
                     yield value
 
 
@@ -78,8 +78,9 @@ def _used(value: Value, made: Division, warps: int) -> int:
 def _dimension(known: Facts, made: Division, encoding: Encoding) -> int | None:
     """Along which tiles of a layout are divided."""
     for value in (value for op in known.ops for value in op.results):
-        if isinstance(value.type, Tensor) and value.type.encoding == encoding and value.id in made.dims:
-            return made.dims[value.id]
+        dim = made.dims.get(value.id, WHOLE)
+        if dim != WHOLE and isinstance(value.type, Tensor) and value.type.encoding == encoding:
+            return dim
     return None
 
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from re import search
 
 from twill.extract.rewrite.subtile.dimensions import Cut
-from twill.extract.rewrite.subtile.division import Division, Facts, free_cuts
+from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts, free_cuts
 from twill.ir.loop import Op, Value
 from twill.ops.table import role
 
@@ -34,7 +34,7 @@ class Names:
         base, mark, position = value.name.partition("#")
         if value.id in self.made.dims or value.id in self.made.tokens:
             return f"{base}{self.suffix}{number}{mark}{position}"
-        if dim is None or value.producer is None:
+        if dim is None or dim == WHOLE or value.producer is None:
             return value.name
         several = len(self.made.needs.get(value.id, frozenset[int | None]()) - {None}) > 1
         along = f"{dim}_" if several else ""

@@ -14,7 +14,7 @@ from twill.diagnostics import TwillError
 from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, listed, text_of
 from twill.extract.rewrite.induction import STALE
 from twill.extract.rewrite.subtile.dimensions import Cut, shape
-from twill.extract.rewrite.subtile.division import Division, Facts, division, facts, free_cuts
+from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts, division, facts, free_cuts
 from twill.extract.rewrite.subtile.layouts import layout_edits
 from twill.extract.rewrite.subtile.names import Names, names
 from twill.ir.loop import MemDesc, Module, Op, Scalar, TensorDesc, TensorMemory, Token, Type, Value
@@ -216,7 +216,7 @@ class _Writer:
 
     def _smaller(self, text: str, type: Type, dim: int | None) -> str:
         """The text of a type, divided along `dim`."""
-        if dim is None:
+        if dim is None or dim == WHOLE:
             return text
 
         def sizes(found: re.Match[str]) -> str:

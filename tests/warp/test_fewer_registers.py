@@ -1,0 +1,53 @@
+"""Loops whose groups need more registers together than a thread block has at its launch are scheduled again."""
+
+from dataclasses import replace
+
+import pytest
+
+from twill import loop_nest
+from twill.diagnostics import TwillError
+from twill.files import load, read_schedule
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+
+KERNEL = Inputs("examples/ttgir/fa_fwd_subtiled.sm90.ttgir", arch="sm90")
+SCHEDULE = "tests/kernels/schedules/fa_fwd_subtiled.for.0.json"
+MOST = 240
+"""What two groups of a warpgroup each can have beside one that loads: 384 threads begin with 168."""
+
+
+def given(tried: list[tuple[int, int]], *, works: int) -> loop_nest.Solve:
+    """The kept schedule with 248 and 240 registers; with `works` and `works` where no more are allowed; none
+    with fewer than three groups."""
+    kept = read_schedule(load(SCHEDULE), SCHEDULE).result
+
+    def solve(problem: Problem) -> Result:
+        limits = problem.limits
+        tried.append((limits.registers_per_thread, limits.groups))
+        if limits.groups < 3:
+            return replace(kept, problem=problem, status="infeasible", solution=None)
+        assert kept.solution
+        numbers = (24, works, works) if limits.registers_per_thread <= works else (24, 248, 240)
+        groups = tuple(
+            replace(group, registers=number)
+            for group, number in zip(kept.solution.groups, numbers, strict=True)
+        )
+        return replace(kept, problem=problem, solution=replace(kept.solution, groups=groups))
+
+    return solve
+
+
+def test_groups_get_the_same_number_where_they_have_too_many_together() -> None:
+    tried = list[tuple[int, int]]()
+    made, _ = loop_nest.program(cases(KERNEL), given(tried, works=MOST))
+    assert {registers for registers, _ in tried[:-1]} == {tried[0][0]}
+    assert tried[-1] == (MOST, tried[0][1])
+    assert [group.registers for group in made.groups if group.warps == 4] == [MOST, MOST]
+
+
+def test_what_needs_more_than_there_are_is_refused_after_all_attempts() -> None:
+    tried = list[tuple[int, int]]()
+    with pytest.raises(TwillError, match="need more registers together"):
+        loop_nest.program(cases(KERNEL), given(tried, works=0))
+    assert tried[-3:] == [(MOST, tried[0][1]), (tried[0][0], 2), (tried[0][0], 3)]
