@@ -1287,6 +1287,8 @@ VARIANTS = {
     "recurrent": ("recurrent", {}),
     "chunked": ("chunked", {}),
     "columns": ("columns", {}),
+    "columns_bytes": ("columns", {"b": "*i8:16"}),
+    "columns_bytes_16": ("columns", {"b": "*fp8e4nv:16", "BLOCK_M": 16, "BLOCK_K": 64}),
     "turned": ("turned", {}),
     "turned_32": ("turned", {"BLOCK_M": 32}),
     "decayed": ("decayed", {}),

@@ -5,6 +5,8 @@ Sources: MLIR's `arith` dialect; PTX ISA, `cvt`: rounding, saturation and NaN.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from re import findall
+from zlib import crc32
 
 import numpy as np
 
@@ -324,11 +326,22 @@ def _unpacked(op: Op, operands: Sequence[Operand]) -> Array:
     return rounded(np.where(both & 8, -1.0, 1.0) * _E2M1[both & 7], element(kind))
 
 
+def _address(op: Op, operands: Sequence[Operand]) -> Array:
+    """A number that no other array has, a multiple of a page where the array begins."""
+    (pointers,), source = operands, op.operands[0].type
+    kind = source.dtype if isinstance(source, Tensor) else source
+    assert isinstance(pointers, Pointers)
+    assert isinstance(kind, Pointer)
+    begin = (1 << 44) + (crc32(pointers.argument.encode()) << 12)
+    bits = int(findall(r"\d+", element(kind.pointee))[0])
+    return np.asarray(begin + pointers.offset * max(1, bits // 8), np.int64)
+
+
 BITS = (
     _bits("arith.bitcast"),
     _bits("tt.bitcast"),
     operation("tt.int_to_ptr", "cast", _pointed, form("({r})({0})"), operands=1, role="int_to_ptr"),
-    operation("tt.ptr_to_int", "cast", None, form("({r})({0})"), operands=1),
+    operation("tt.ptr_to_int", "cast", of_op(_address), form("({r})({0})"), operands=1),
     replace(
         operation(
             "ttg.fp4_to_fp",

@@ -18,7 +18,7 @@ BULK = 16
 """Bytes to which the addresses and the size of a bulk copy are aligned (PTX ISA, cp.async.bulk)."""
 NUMBERS = (4, 8)
 """Bytes of a number that one asynchronous copy moves (PTX ISA, cp.async)."""
-ACROSS = (2, 4)
+ACROSS = (1, 2, 4)
 """Bytes of an element of tiles that are copied along their columns."""
 LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
@@ -80,7 +80,7 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
 
 def copied_across(analysis: AxisAnalysis, op: Op) -> bool:
     """Whether the copies of a tile that threads read go along its columns, where its pointers are
-    consecutive: of 16-bit elements, which ldmatrix reads either way, and of those of 32 bits."""
+    consecutive: of 16-bit elements, which ldmatrix reads either way, and of those of 8 and 32 bits."""
     tile = op.result.type
     if role(op) != "pointer_load" or not isinstance(tile, Tensor) or len(tile.shape) != 2:
         return False

@@ -23,6 +23,9 @@ COPYING = 28
 """Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
 addresses of an iteration (counted in SASS)."""
 
+VARIABLES = 2
+"""Numbers that a group keeps from statement to statement in a loop that stands alone, of those `COPYING`
+counts."""
 ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
 
@@ -130,7 +133,10 @@ def _copying(code: Code, program: WarpProgram) -> int:
         for load in statement.loads
         if load.vector
     }
-    return _all_offsets(code, loads.values(), 32 * program.warps) if program.warps >= 4 else 0
+    if program.warps < 4 or not loads:
+        return 0
+    kept = max(0, len(program.variables) - VARIABLES)
+    return _all_offsets(code, loads.values(), 32 * program.warps) + kept
 
 
 def copying(code: Code, tasks: Iterable[Task]) -> int:

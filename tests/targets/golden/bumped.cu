@@ -207,7 +207,7 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<56>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_left_10_acc_15 = 0;

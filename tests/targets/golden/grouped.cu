@@ -28,7 +28,7 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<32>();
+        registers_decrease<48>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -147,7 +147,7 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
         }
     }
     if (warp_index() - 4 < 8) {
-        registers_increase<232>();
+        registers_increase<224>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_28 = 0;
@@ -323,7 +323,7 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<32>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_28 = 0;
@@ -382,13 +382,17 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
                     // grouped/for.0/while.0/for.0: 2 stages, an iteration every 640 cycles
                     const int32_t n = trips_0;
                     uint32_t kept_x_28_to[1];
+                    uint32_t kept_x_28_at0[8];
                     uint32_t kept_x_28_at1[1];
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         kept_x_28_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_28_at0[i_] = uint32_t((muli_7 + int32_t((row_ + 16 * i_))) * K);
                         kept_x_28_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                     }
                     keep(kept_x_28_to);
+                    keep(kept_x_28_at0);
                     keep(kept_x_28_at1);
                     if (n >= 1) {
                         // cycle 0, stage 0: load acc_30 (tests/kernels/ttgir/grouped.sm90.ttgir:75:21)
@@ -408,10 +412,10 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
                             keep(from_);
                             if (63 < K) {
                                 #pragma unroll
-                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, (muli_7 + int32_t((row_ + 16 * i_))) * K));
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, kept_x_28_at0[i_]));
                             } else {
                                 #pragma unroll
-                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, (muli_7 + int32_t((row_ + 16 * i_))) * K), ((0 + int32_t((chunk_ * 8))) < K));
+                                for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, kept_x_28_at0[i_]), ((0 + int32_t((chunk_ * 8))) < K));
                             }
                         }
                         channel_x_28.producer_commit(count_x_28);
@@ -433,10 +437,10 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
                                 keep(from_);
                                 if ((i * 64) + 63 < K) {
                                     #pragma unroll
-                                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, (muli_7 + int32_t((row_ + 16 * i_))) * K));
+                                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, kept_x_28_at0[i_]));
                                 } else {
                                     #pragma unroll
-                                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, (muli_7 + int32_t((row_ + 16 * i_))) * K), (((i * 64) + int32_t((chunk_ * 8))) < K));
+                                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, kept_x_28_at0[i_]), (((i * 64) + int32_t((chunk_ * 8))) < K));
                                 }
                             }
                             channel_x_28.producer_commit(count_x_28 + i);
@@ -460,7 +464,7 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
         }
     }
     if (warp_index() - 4 < 8) {
-        registers_increase<232>();
+        registers_increase<224>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_28 = 0;

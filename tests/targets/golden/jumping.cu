@@ -226,7 +226,7 @@ jumping_kernel(__half* a, __half* b, int32_t* steps, __half* c, int32_t M, int32
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<56>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_19_y_27 = 0;
