@@ -41,7 +41,7 @@ def _not_expressed(program: Program, to: Language) -> str:
     if program.pairs:
         return "MMAs of pairs of thread blocks"
     if program.claiming is not None:
-        return "tiles that are claimed by cluster launch control"
+        return "tiles that thread blocks claim while they run"
     alternating = to == "gluon" and any(tile.counter for tile in program.tensor_memory)
     return "accumulators that alternate" if alternating else ""
 

@@ -1,4 +1,4 @@
-"""Cluster launch control: thread blocks that take over tiles while they run, alone and in pairs."""
+"""Thread blocks that take over tiles while they run: by cluster launch control, alone and in pairs, and from a counter."""
 
 import shutil
 from functools import cache
@@ -18,17 +18,24 @@ from twill.warp.plan import Options
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 KERNEL = "tests/kernels/ttgir/matmul_bf16.sm100.ttgir"
+HOPPER = "tests/kernels/ttgir/matmul_bf16.sm90.ttgir"
 
 
 @cache
-def build(pairs: bool) -> Build:
-    options = GenerateOptions(time_limit=20, check=False, lowering=Options(pairs=pairs, dynamic=True))
-    made = generate(Inputs(KERNEL, arch="sm100", persistent=True), options)
+def build(pairs: bool, kernel: str = KERNEL, tiles: int | None = None) -> Build:
+    options = Options(pairs=pairs, dynamic=True, tiles=tiles)
+    arch = "sm90" if kernel == HOPPER else "sm100"
+    made = generate(
+        Inputs(kernel, arch=arch, persistent=True),
+        GenerateOptions(time_limit=20, check=False, lowering=options),
+    )
     described = manifest(made.program, made.loops, dict.fromkeys(made.results, 1.0))
     with TemporaryDirectory() as folder:
         (Path(folder) / "kernel.cu").write_text(made.cuda)
-        host = compiled(Path(folder) / "kernel.cu", Path(folder), [RUNTIME], "100a")
-    assert "claims.request(claimed" in made.cuda
+        host = compiled(
+            Path(folder) / "kernel.cu", Path(folder), [RUNTIME], "90a" if arch == "sm90" else "100a"
+        )
+    assert ("claims.take()" if arch == "sm90" else "claims.request(claimed") in made.cuda
     return Build(described, made.program.function, host)
 
 
@@ -39,6 +46,17 @@ def test_every_tile_is_computed_once(pairs: bool, schedule: int) -> None:
     one = Request({"M": 464, "N": 320, "K": 200}, (4, 3, 1), schedule=schedule)
     compared = run(build(pairs), one)
     assert wrong(build(pairs), compared) is None, compared
+    assert sum(one.values for one in compared) > 464 * 300
+
+
+@pytest.mark.parametrize("schedule", [0, 1])
+@pytest.mark.parametrize("processors", [1, 3, 20])
+def test_every_tile_is_counted_once(schedule: int, processors: int) -> None:
+    """As above, on fewer and more multiprocessors than tiles."""
+    one = Request({"M": 464, "N": 320, "K": 200}, (4, 3, 1), schedule=schedule, processors=processors)
+    made = build(False, HOPPER)
+    compared = run(made, one)
+    assert wrong(made, compared) is None, compared
     assert sum(one.values for one in compared) > 464 * 300
 
 

@@ -221,7 +221,7 @@ program_options = _group(
     _option(
         "--dynamic",
         is_flag=True,
-        help="Blackwell, with --persistent: running thread blocks take over tiles (cluster launch control).",
+        help="With --persistent: thread blocks claim tiles as they run (Blackwell: cluster launch control).",
     ),
     _option(
         "--slots",

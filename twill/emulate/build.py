@@ -225,6 +225,7 @@ def execute(
         [*passed, *sizes, ctypes.c_void_p(0)],
         request.processors,
         (memory, ALLOCATED),
+        lambda address, value, count: device.write(address, np.full(count, value, np.uint8)),
     ):
         _launch(build, one, request, device, meter)
 

@@ -119,9 +119,10 @@ class Program:
     its rows of A and of the accumulator and half of B (`SlotTensor.halved`). A channel that MMAs read is
     full when the tiles of both blocks are there, which the first block waits for."""
     claiming: int | None = None
-    """The loop over tiles, by its `scf.for`, whose tiles thread blocks claim while they run (cluster launch
-    control): as many blocks are launched as there are tiles, each begins with its own, and a running one
-    takes over those of blocks that have not started. None: tiles are a fixed stride apart."""
+    """The loop over tiles, by its `scf.for`, whose tiles thread blocks claim while they run. By cluster
+    launch control as many blocks are launched as there are tiles, each begins with its own, and a running one
+    takes over those of blocks that have not started; without (`counted`), as many as the GPU holds, and each
+    takes the next tile from a counter in global memory. None: tiles are a fixed stride apart."""
     even: tuple[int, ...] = ()
     """Of pairs: numbers, by value id, that follow from the arguments and are even in every launch."""
     dependences: tuple[DependenceBarrier, ...] = ()
@@ -131,6 +132,13 @@ class Program:
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
     warnings: tuple[str, ...] = ()
     """What makes the kernel slow, in words."""
+
+    @property
+    def counted(self) -> bool:
+        """Whether tiles are claimed from a counter: machines without tensor memory have no cluster launch
+        control."""
+        return self.claiming is not None and not self.tensor_memory
+
     _ops: Mapping[int, Op] = field(init=False, repr=False, default_factory=dict[int, Op])
     _values: Mapping[int, Value] = field(init=False, repr=False, default_factory=dict[int, Value])
     _names: Mapping[int, str] = field(init=False, repr=False, default_factory=dict[int, str])

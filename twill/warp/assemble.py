@@ -42,7 +42,7 @@ def assembled(draft: Draft) -> Draft:
         orders=_orders(draft),
         buffers=memory.buffers,
         descriptors=_descriptors(code),
-        shared=_with_barriers(memory.memory, barriers, plan.claiming) if plan.kernel.tiles else memory.memory,
+        shared=_with_barriers(plan, barriers),
         launch=plan.launch,
         by_tma=plan.by_tma,
         tensor_memory=_tensor_tiles(plan),
@@ -57,12 +57,12 @@ def assembled(draft: Draft) -> Draft:
     return replace(draft, program=made)
 
 
-def _with_barriers(
-    memory: SharedMemory, barriers: Sequence[DependenceBarrier], claiming: int | None
-) -> SharedMemory:
+def _with_barriers(plan: Plan, barriers: Sequence[DependenceBarrier]) -> SharedMemory:
     """Shared memory with the barriers of tensor memory, and what claims of tiles need."""
-    more = DRAINS if claiming is None else DRAINS + CLAIMS
-    return replace(memory, bytes=memory.bytes + 8 * sum(one.depth for one in barriers) + more)
+    memory = plan.memory.memory
+    own = DRAINS + 8 * sum(one.depth for one in barriers) if plan.kernel.tiles else 0
+    claims = 0 if plan.claiming is None else CLAIMS
+    return replace(memory, bytes=memory.bytes + own + claims)
 
 
 def _tensor_tiles(plan: Plan) -> tuple[TensorTile, ...]:

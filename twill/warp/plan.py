@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import CLAIMS
 from twill.ir.distribution import root
 from twill.ir.loop import GRID, Linear, Module, Op, Tensor
 from twill.ir.program import Launch, Program
@@ -177,7 +178,8 @@ def planned(design: Design) -> Plan:
     stored = {task.ops[-1]: task.group for task in stores}
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
-    tiles, copies, limit = design.tiles, dict[int, tuple[int, ...]](), _limit(one) + options.withheld
+    tiles, copies = design.tiles, dict[int, tuple[int, ...]]()
+    limit = _limit(one) + options.withheld - (CLAIMS if options.dynamic else 0)
     channels = _in_flight(design, channels)
     if tiles is not None:
         copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
@@ -214,14 +216,11 @@ def planned(design: Design) -> Plan:
 
 
 def _claiming(design: Design) -> int | None:
-    """The loop over tiles of a kernel made persistent. Raises TwillError where there is none, or where the
-    target has no cluster launch control."""
+    """The loop over tiles of a kernel made persistent. Raises TwillError where there is none."""
     if not design.options.dynamic:
         return None
     code = design.code
     loop = design.parts[0].scheduled.loop.op
-    if design.target.accumulators != "tensor memory":
-        raise code.refuse(f"{design.target.name} has no cluster launch control", loop)
     if not any(GRID in attributes for attributes in code.function.arg_attributes):
         raise code.refuse("only a kernel made persistent can claim its tiles", loop, help="give --persistent")
     assert code.function.body

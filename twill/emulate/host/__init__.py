@@ -48,16 +48,19 @@ class Host:
         arguments: Sequence[Any],
         processors: int = 1,
         memory: tuple[int, int] = (0, 0),
+        fill: Callable[[int, int, int], None] | None = None,
     ) -> list[Launched]:
         """Calls a C function that gives 0 where all is well; what it launched. `processors` is the number of
-        multiprocessors it finds, `memory` the address and the bytes that it may allocate on the device."""
+        multiprocessors it finds, `memory` the address and the bytes that it may allocate on the device.
+        `fill` sets bytes there (address, value, count) before what it launches is executed."""
         library, found = self.library, list[Launched]()
 
         def launched(*launch: Any) -> None:
             found.append(self._launched(*launch))
 
-        callback = _CALLBACK(launched)
+        callback, filled = _CALLBACK(launched), _FILL(fill or _nothing)
         library.twill_emulate(callback, processors)
+        library.twill_emulate_fill(filled)
         library.twill_emulate_memory(ctypes.c_void_p(memory[0]), ctypes.c_size_t(memory[1]))
         status = library[function](*arguments)
         if status:
@@ -72,6 +75,11 @@ class Host:
         return Launched(kernel, (x, y, z), (bx, by, bz), (cx, cy, cz), shared, most, values)
 
 
+def _nothing(address: int, value: int, count: int) -> None:
+    """Memory that no emulated launch reads."""
+
+
+_FILL: Callable[..., Any] = ctypes.CFUNCTYPE(None, ctypes.c_size_t, ctypes.c_int, ctypes.c_size_t)
 _CALLBACK: Callable[..., Any] = ctypes.CFUNCTYPE(
     None,
     ctypes.c_char_p,

@@ -16,7 +16,10 @@ struct Configuration {
     cudaStream_t stream;
 };
 
+using Filled = void (*)(void* address, int value, size_t bytes);
+
 Launched launched = nullptr;
+Filled filled = nullptr;
 int processors = 1;
 
 struct Function {
@@ -129,6 +132,8 @@ cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3 grid, dim3 block, void*
     return launch(kernel, grid, block, dim3(1, 1, 1), arguments, shared);
 }
 
+void twill_emulate_fill(Filled fill) { filled = fill; }
+
 void twill_emulate_memory(char* address, size_t bytes) {
     free_memory = address;
     free_bytes = bytes;
@@ -160,6 +165,11 @@ cudaError_t cudaMallocAsync(void** to, size_t bytes, cudaStream_t) {
     *to = free_memory;
     free_memory += bytes;
     free_bytes -= bytes;
+    return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
+    if (!filled) return cudaErrorInvalidValue;
+    filled(to, value, bytes);
     return cudaSuccess;
 }
 cudaError_t cudaFreeAsync(void*, cudaStream_t) { return cudaSuccess; }

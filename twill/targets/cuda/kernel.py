@@ -30,6 +30,7 @@ from twill.targets.cuda import device_maps
 from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.emitter import (
     CLAIMED,
+    COUNTER,
     DRAIN,
     PAIR_RANK,
     READY,
@@ -103,7 +104,7 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         "",
         '#include "twill.cuh"',
         *(['#include "tcgen05.cuh"'] if program.tensor_memory else []),
-        *(['#include "claims.cuh"'] if program.claiming is not None else []),
+        *_claims_header(program),
         "",
         *tensor_core.instructions(program),
         "using namespace twill;",
@@ -114,6 +115,12 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         lines += [*_function(f"{name}_tma_kernel", form, tensor_core), ""]
     lines += [*_function(f"{name}_kernel", TiledForm(program, {}), tensor_core), ""]
     return "\n".join([*lines, *_launcher(program, name, shared.bytes + 1024, form)]) + "\n"
+
+
+def _claims_header(program: Program) -> list[str]:
+    if program.claiming is None:
+        return []
+    return ['#include "tile_counter.cuh"' if program.counted else '#include "claims.cuh"']
 
 
 def _function(name: str, form: TiledForm, tensor_core: TensorCore) -> list[str]:
@@ -137,6 +144,7 @@ def _arguments(program: Program) -> list[str]:
 def _parameters(form: TiledForm) -> str:
     maps = [f"const __grid_constant__ CUtensorMap {one}" for one in (*_maps(form), *_templates(form.program))]
     memory = [f"CUtensorMap* {device_maps.MEMORY}"] if device_maps.made(form.program) else []
+    memory += [f"uint32_t* {COUNTER}"] if form.program.counted else []
     return ", ".join([*maps, *_arguments(form.program), *memory])
 
 
@@ -210,8 +218,10 @@ def _declarations(program: Program) -> dict[str, str]:
         found[name] = f"const uint32_t {name} = {plus('memory', place)};"
     if program.claiming is not None:
         place = (program.shared.bytes - CLAIMS + 15) // 16 * 16
-        kind = "Claims<2, true>" if program.pairs else "Claims<2>"
-        found[CLAIMED] = f"const {kind} {CLAIMED}{{{plus('memory', place)}}};"
+        kind, given = "Claims<2, true>" if program.pairs else "Claims<2>", plus("memory", place)
+        if program.counted:
+            kind, given = "CountedTiles<2>", f"{given}, {COUNTER}"
+        found[CLAIMED] = f"const {kind} {CLAIMED}{{{given}}};"
     return found
 
 
@@ -411,7 +421,7 @@ def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
     lines = [*odd, *(f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents)]
     lines += maps
-    if extents and program.claiming is not None:
+    if extents and program.claiming is not None and not program.counted:
         lines.append("const int64_t blocks = int64_t(grid_x) * grid_y * grid_z;")
     elif extents:
         lines += [
@@ -424,6 +434,8 @@ def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -
         lines += ["TensorMapMemory made(stream);", *_checked(f"made.allocate({blocks} * {count})")]
         lines.append(f"CUtensorMap* const {device_maps.MEMORY} = made.maps;")
         lines += [line for op in device_maps.templates(program) for line in _template(program, op)]
+    if program.counted:
+        lines += ["TileCounter counter(stream);", *_checked("counter.allocate()")]
     grid = "dim3(blocks)" if extents else "dim3(grid_x, grid_y, grid_z)"
     calls = list[str]()
     if form:
@@ -450,6 +462,7 @@ def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
     program = form.program
     passed = [*_maps(form), *_templates(program), *(_argument(program, a) for a in program.function.args)]
     passed += [device_maps.MEMORY] if device_maps.made(program) else []
+    passed += ["counter.value"] if program.counted else []
     launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
     return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
 

@@ -29,9 +29,9 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-by_tma claimed claims descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j lanes
-maps memory n opaque p blocks pair_rank scales_a scales_a_at scales_b scales_b_at status stream
-tensor_memory thread tile_number twill warp
+by_tma claim claimed claims counter descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j
+lanes maps memory n opaque p blocks pair_rank scales_a scales_a_at scales_b scales_b_at status stream
+tensor_memory thread tile_counter tile_number twill warp
 """
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())

@@ -257,14 +257,21 @@ def _for(emitter: Emitter, op: Op, body: Sequence[Statement], bounds: Sequence[R
 
 
 def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequence[Statement]) -> list[str]:
-    """A loop over tiles that are claimed: the group that loads asks for the next one before each."""
+    """A loop over tiles that are claimed: the group that loads requests the next one before each."""
     rank = PAIR_RANK if emitter.program.pairs else "0"
     scheduler = next((one for one in emitter.program.groups if one.only_moves), emitter.program.groups[0])
-    request = [f"if (thread.leader) {CLAIMED}.request(claimed, {rank});", "__syncwarp();"]
-    lines = [*(request if emitter.group is scheduler else []), *printed(emitter, body)]
-    lines.append(f"{name} = {CLAIMED}.next(claimed++, {rank});")
-    head = f"for (int32_t {name} = {lower}; uint32_t({name}) < uint32_t({upper});) {{"
-    return ["uint32_t claimed = 0;", head, *indented(lines), "}"]
+    before = [f"if (thread.leader) {CLAIMED}.request(claimed, {rank});", "__syncwarp();"]
+    after, following = list[str](), f"{CLAIMED}.next(claimed++, {rank})"
+    if emitter.program.counted:
+        before = ["uint32_t claim = 0;", f"if (thread.leader) claim = {CLAIMED}.take();"]
+        after = [f"if (thread.leader) {CLAIMED}.publish(claimed, claim);", "__syncwarp();"]
+        following = f"{CLAIMED}.next(claimed++)"
+    inside = printed(emitter, body)
+    lines = [*before, *inside, *after] if emitter.group is scheduler else inside
+    alternating = any(isinstance(one, Alternate) for one in body)
+    number, count = (["uint32_t tile_number = 0;"], " ++tile_number") if alternating else ([], "")
+    head = f"for (int32_t {name} = {lower}; uint32_t({name}) < uint32_t({upper});{count}) {{"
+    return ["uint32_t claimed = 0;", *number, head, *indented([*lines, f"{name} = {following};"]), "}"]
 
 
 def _alternate(emitter: Emitter, it: Alternate) -> list[str]:

@@ -98,6 +98,23 @@ struct TensorMapMemory {
     }
 };
 
+/// The counter from which thread blocks claim tiles, zero when the kernel begins. It is freed behind the kernel, in the order of the
+/// stream, so that launches on several streams count apart.
+struct TileCounter {
+    cudaStream_t stream;
+    uint32_t* value = nullptr;
+
+    explicit TileCounter(cudaStream_t stream) : stream(stream) {}
+    TileCounter(const TileCounter&) = delete;
+    ~TileCounter() {
+        if (value) cudaFreeAsync(value, stream);
+    }
+    cudaError_t allocate() {
+        if (const cudaError_t status = cudaMallocAsync(reinterpret_cast<void**>(&value), sizeof(uint32_t), stream)) return status;
+        return cudaMemsetAsync(value, 0, sizeof(uint32_t), stream);
+    }
+};
+
 /// How many thread blocks share `programs`, one on each multiprocessor of the current device.
 inline cudaError_t resident_blocks(int64_t programs, unsigned* blocks) {
     int device = 0, multiprocessors = 1;
