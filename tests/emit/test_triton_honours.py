@@ -8,6 +8,11 @@ from dataclasses import replace
 import pytest
 
 from tests.emit.test_ttgir import FOLDER, Case, case
+from tests.emulate.builds import numbers
+from tests.kernels.programs import loops, program
+from tests.targets.test_gluon import accepted, executed
+from twill.emit.ttgir import annotate
+from twill.extract.frontend.gluon import Compiled
 
 pytestmark = pytest.mark.skipif(importlib.util.find_spec("triton") is None, reason="Triton is not installed")
 INTERVAL = 1000
@@ -46,3 +51,19 @@ def test_dots_are_in_the_order_of_their_clusters(order: tuple[str, str]) -> None
     _, body = parts(compiled(made, start))
     found = re.findall(r"%(\w+?)_\d+ = ttng\.warp_group_dot ", body)
     assert tuple(found) == order
+
+
+SCRATCH = 1 << 16
+"""Bytes of global memory, more than the descriptors take that a kernel makes."""
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "dual_gemm", "fa_fwd", "fa_bwd"])
+def test_what_triton_makes_of_a_schedule_is_right(kernel: str) -> None:
+    """Loads run ahead into slots that MMAs have read; one load feeds two MMAs."""
+    from twill.extract.frontend.triton import finish
+
+    one, (scheduled,) = program(kernel), loops(kernel)[1]
+    given = scheduled.loop, scheduled.graph, scheduled.problem, scheduled.solution
+    made = finish(annotate(one.module, *given, ("pipeline",)), "sm90", one.module.num_warps)
+    binary = Compiled(made.ttgir, made.ptx, made.shared_bytes, SCRATCH)
+    accepted(one, executed(binary, one.function, numbers(kernel)))

@@ -99,8 +99,9 @@ def _spliced(text: str, insertions: Sequence[tuple[int, str]]) -> str:
 def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -> dict[int, Placement]:
     """The placement of every operation of the loop body, by `Op.index`: its node's, else its first reader's,
     else time 0."""
-    found = _scheduled(graph, problem, solution)
     readers = _readers(loop)
+    inside = _readers(loop, carried=False)
+    found = _before_readers(_scheduled(graph, problem, solution), inside, graph, solution.interval)
     waiting, before = [op for op in reversed(loop.ops) if op.index not in found], -1
     while len(found) > before:  # a reader through the loop's arguments may be found in a later round
         before = len(found)
@@ -131,12 +132,24 @@ def _scheduled(graph: Graph, problem: Problem, solution: Solution) -> dict[int, 
     return found
 
 
-def _readers(loop: Loop) -> dict[int, set[int]]:
-    """Who reads a result of an operation, in this iteration or, through the loop's arguments, in the next."""
+def _before_readers(
+    found: Mapping[int, Placement], readers: Mapping[int, set[int]], graph: Graph, interval: Time
+) -> dict[int, Placement]:
+    """With what is part of one node and read by others too (a buffer of two dots) at the first of them."""
+    moved = dict(found)
+    for index in sorted((index for node in graph.nodes for index in node.ops[:-1]), reverse=True):
+        near = [moved[reader] for reader in sorted(readers[index]) if reader in moved]
+        moved[index] = replace(_first([moved[index], *near], interval), groups=found[index].groups)
+    return moved
+
+
+def _readers(loop: Loop, *, carried: bool = True) -> dict[int, set[int]]:
+    """Who reads a result of an operation, in this iteration or, `carried` through the loop's arguments, in
+    the next."""
     maker = {result.id: op.index for op in loop.ops for result in op.results}
-    for carried in loop.carried:
-        if carried.yielded.id in maker:
-            maker[carried.arg.id] = maker[carried.yielded.id]
+    for one in loop.carried if carried else ():
+        if one.yielded.id in maker:
+            maker[one.arg.id] = maker[one.yielded.id]
     readers: dict[int, set[int]] = {op.index: set() for op in loop.ops}
     for op in loop.ops:
         for part in (op, *op.inner()):
@@ -175,25 +188,30 @@ def _stores(loop: Loop, where: Mapping[int, Placement]) -> dict[int, tuple[int, 
 @dataclass(frozen=True, slots=True)
 class _Order:
     """Triton's numbering of a schedule: stage 0 is that of the furthest prefetched load; clusters order
-    starts within an interval."""
+    starts within an interval, and put loads that run ahead behind everything else. These refill the slot that
+    the iteration before has read, and Triton waits for its MMAs behind those of this iteration alone."""
 
     interval: Time
     furthest: int
-    clusters: Mapping[Time, int]
+    clusters: Mapping[tuple[bool, Time], int]
 
     def stage(self, placement: Placement) -> int:
         return placement.start // self.interval + self.furthest - placement.ahead
 
     def cluster(self, placement: Placement) -> int:
-        return self.clusters[placement.start % self.interval]
+        return self.clusters[_point(placement, self.interval)]
 
 
 def _order(all_placements: Iterable[Placement], interval: Time) -> _Order:
     known = tuple(all_placements)
-    clusters = {
-        residue: i for i, residue in enumerate(sorted({placement.start % interval for placement in known}))
-    }
+    points = sorted({_point(placement, interval) for placement in known})
+    clusters = {point: i for i, point in enumerate(points)}
     return _Order(interval, max(placement.ahead for placement in known), clusters)
+
+
+def _point(placement: Placement, interval: Time) -> tuple[bool, Time]:
+    """In an interval, by which placements are ordered."""
+    return placement.ahead > 0, placement.start % interval
 
 
 def _attributes(op: Op, placement: Placement, interval: Time, order: _Order, extra: Sequence[Dialect]) -> str:
