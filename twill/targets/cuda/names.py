@@ -67,8 +67,8 @@ def count(name: str) -> str:
 
 
 _RUNTIME = """
-Channel Claims DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType ScaleType
-TensorMapKey TensorMapMemory ThreadCoordinates absolute advanced allow_shared_memory await_reads
+Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType ScaleType
+TensorMapKey TensorMapMemory ThreadCoordinates TileCounter absolute advanced allow_shared_memory await_reads
 bitcast bulk_load
 clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
 cp_async_arrive cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor
