@@ -63,7 +63,7 @@ def test_one_worker_builds_and_the_others_take_its_result(monkeypatch: pytest.Mo
     made: list[str] = []
     begun, go = threading.Event(), threading.Event()
 
-    def slow(path: Path, machine: str | None, seconds: float) -> Outcome:
+    def slow(path: Path, machine: str | None, seconds: float, subtile: int | None) -> Outcome:
         made.append(path.name)
         begun.set()
         go.wait(10)

@@ -37,16 +37,17 @@ def install(
     measure: bool = True,
     machine: str | None = None,
     time_limit: float = 60.0,
+    subtile: int | None = None,
 ) -> None:
     """Send every launch of a Triton kernel to Twill's kernel where there is one.
 
     `compile`: schedule and build a new kernel at its first launch (`now`), beside the program while Triton's
     runs (`background`), or not at all (`cached`: only what was built before). `verify`: use no kernel whose
     first launch was not compared with Triton's. `measure`: time both at the first launch and keep the faster
-    one. `machine`, `time_limit`: as in `twill schedule`. Called again, it replaces the settings; kernels that
-    are decided already stay so. Raises ImportError where Triton is missing.
+    one. `machine`, `time_limit`, `subtile` (None is auto): as in `twill schedule`. Called again, it replaces
+    the settings; kernels that are decided already stay so. Raises ImportError where Triton is missing.
     """
-    install_with(Settings(compile, verify, measure, machine, time_limit))
+    install_with(Settings(compile, verify, measure, machine, time_limit, subtile))
 
 
 def install_with(settings: Settings) -> None:

@@ -58,7 +58,7 @@ class Request:
 
     def key(self, settings: Settings) -> str:
         """Names all that the generated kernel depends on: the TTIR (source, types, constants), options,
-        Triton's version, the machine, Twill itself, and how long may be searched.
+        Triton's version, the machine, Twill itself, sub-tiles, and how long may be searched.
 
         The number of stages is left out: it decides how Triton pipelines, after the point where Twill takes
         the kernel. Configurations of a tuner that differ in it alone share a kernel. Where the source lies is
@@ -71,6 +71,7 @@ class Request:
             self.metadata.get("triton_version"),
             _machine(settings.machine, self.arch),
             settings.time_limit,
+            settings.subtile,
             sources(),
         )
         return hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()[:40]

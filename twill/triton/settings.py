@@ -26,6 +26,8 @@ class Settings:
     """To schedule for; None for the default machine of the architecture."""
     time_limit: float = 60.0
     """Seconds for scheduling each loop."""
+    subtile: int | None = None
+    """Sub-tiles that rows are divided into; None for what makes a kernel's loops faster."""
 
 
 WORDS: Mapping[str, Mapping[str, object]] = {

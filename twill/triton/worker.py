@@ -1,5 +1,5 @@
 """Schedules, generates and builds one kernel, in a process of its own: `python -m twill.triton.worker KEY
-NAME.ttir MACHINE SECONDS`.
+NAME.ttir MACHINE SECONDS SUBTILES`.
 
 Takes TTIR with Triton's metadata beside it (`Request.save`); prints an `Outcome` as JSON, which it keeps on
 disk as well. One process at a time works on a key; others wait and take what it found.
@@ -15,13 +15,13 @@ from twill.triton import store
 from twill.triton.store import Outcome
 
 
-def work(key: str, path: Path, machine: str | None, seconds: float) -> Outcome:
+def work(key: str, path: Path, machine: str | None, seconds: float, subtile: int | None = None) -> Outcome:
     """What is known about the key, or else what comes out now."""
     with store.lock(key):
-        return store.find(key) or store.keep(key, made(path, machine, seconds))
+        return store.find(key) or store.keep(key, made(path, machine, seconds, subtile))
 
 
-def made(path: Path, machine: str | None, seconds: float) -> Outcome:
+def made(path: Path, machine: str | None, seconds: float, subtile: int | None = None) -> Outcome:
     """Never raises: whatever goes wrong, Triton's kernel is there."""
     from twill.generate import GenerateOptions, built
     from twill.inputs import Inputs
@@ -32,13 +32,8 @@ def made(path: Path, machine: str | None, seconds: float) -> Outcome:
     except TwillError as error:
         return Outcome(refused=error.message, lasting=False)
     try:
-        return Outcome(
-            folder=str(
-                built(
-                    Inputs(str(path), machine=machine, persistent=None), GenerateOptions(time_limit=seconds)
-                )
-            )
-        )
+        inputs = Inputs(str(path), machine=machine, persistent=None, subtile=subtile)
+        return Outcome(folder=str(built(inputs, GenerateOptions(time_limit=seconds))))
     except TwillError as error:
         return Outcome(refused=error.message.splitlines()[0])
     except OSError as error:
@@ -50,8 +45,9 @@ def made(path: Path, machine: str | None, seconds: float) -> Outcome:
 
 
 def main(arguments: list[str]) -> None:
-    key, path, machine, seconds = arguments
-    print(json.dumps(asdict(work(key, Path(path), machine or None, float(seconds)))))
+    key, path, machine, seconds, subtile = arguments
+    parts = int(subtile) if subtile else None
+    print(json.dumps(asdict(work(key, Path(path), machine or None, float(seconds), parts))))
 
 
 if __name__ == "__main__":

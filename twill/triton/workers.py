@@ -115,6 +115,7 @@ def _started(key: str, path: Path, settings: Settings) -> subprocess.Popen[str]:
         str(path),
         settings.machine or "",
         str(settings.time_limit),
+        str(settings.subtile or ""),
     ]
     pipe = subprocess.PIPE
     process = subprocess.Popen(
