@@ -67,9 +67,9 @@ def count(name: str) -> str:
 
 
 _RUNTIME = """
-Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType ScaleType
-TensorMapKey TensorMapMemory ThreadCoordinates TileCounter absolute advanced allow_shared_memory await_reads
-bitcast bulk_load
+Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType
+ScaleType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter absolute advanced allow_shared_memory
+await_reads bitcast bulk_load
 clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
 cp_async_arrive cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor
 elect_one encode_tensor_map exp2_approx fence_async fence_async_shared fma_pair half_of halves joined keep
