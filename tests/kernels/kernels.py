@@ -824,6 +824,19 @@ def faded(
 
 
 @triton.jit
+def gram(
+    a, c, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """The products of 16 rows with each other: warps side by side on the columns, and copies of them."""
+    m, k = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_M], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        acc += tl.dot(x, tl.trans(x))
+    tl.store(c + m[:, None] * BLOCK_M + tl.arange(0, BLOCK_M)[None, :], acc)
+
+
+@triton.jit
 def aged(
     k, v, s, o, N, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1213,6 +1226,9 @@ TWILL = {
         "stride": "i32:16",
         "BLOCK_M": 128, "BLOCK_N": 16, "DIM": 64, "num_warps": 4,
     },
+    "gram": {
+        "a": "*bf16:16", "c": "*fp32:16", "M": "i32:16", "K": "i32:16", "BLOCK_M": 16, "BLOCK_K": 64, "num_warps": 4,
+    },
     "aged": {
         **dict.fromkeys("kvs", "*fp16:16"), "o": "*fp32:16", "N": "i32:16", "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
     },
@@ -1319,6 +1335,7 @@ VARIANTS = {
     "deflated": ("deflated", {}),
     "faded": ("faded", {}),
     "aged": ("aged", {}),
+    "gram": ("gram", {}),
     "queries": ("queries", {}),
     "masked": ("masked", {}),
     "chosen": ("chosen", {}),

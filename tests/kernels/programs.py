@@ -50,7 +50,7 @@ FORMS = (
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer"),
     *("nearest", "nearest_across", "nearest_32"),
-    *("jumping", "query_gradient", "query_gradient_16", "queries", "masked", "deflated", "faded", "aged", "decayed", "columns"),
+    *("jumping", "query_gradient", "query_gradient_16", "queries", "masked", "deflated", "faded", "aged", "gram", "decayed", "columns"),
     *("turned", "turned_32", "chosen", "columns_bytes", "columns_bytes_16"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""

@@ -95,11 +95,11 @@ def bases(encoding: Blocked | NvidiaMma) -> Distribution:
 
 def _accumulator(mma: NvidiaMma) -> Distribution:
     """A warp's 16 x N part: pairs of columns, lanes four to a row, rows 8 apart, then groups of 8 columns
-    (PTX ISA, wgmma)."""
-    columns = mma.instr_shape[1]
+    (PTX ISA, wgmma). Warps follow each other along the rows; of mma.sync, version 2, along the columns."""
+    columns, order = mma.instr_shape[1], (0, 1) if mma.version[0] > 2 else (1, 0)
     lane = ((0, 2), (0, 4), (1, 0), (2, 0), (4, 0))
     register = ((0, 1), (8, 0), *((0, c) for c in powers(8, columns)))
-    return Distribution(register, lane, tuple(_extend([16, columns], mma.warps_per_cta, (0, 1))))
+    return Distribution(register, lane, tuple(_extend([16, columns], mma.warps_per_cta, order)))
 
 
 def _left_operand(mma: NvidiaMma, width: int) -> Distribution:
