@@ -106,3 +106,19 @@ def test_attributes_can_be_added_to_every_operation(path: Path) -> None:
         text = text[: op.slot.offset] + op.slot.insertion("twill.n = 1 : i32") + text[op.slot.offset :]
     assert validate(text, path.stem.rpartition(".")[2]) == ()
     assert all(op.attributes["twill.n"] == 1 for op in post_order(read(text, str(path))))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *EXAMPLES[0].parent.glob("fa_[fb]wd.sm90.ttgir"),
+        *sorted(Path(__file__).parent.glob("fixtures/rows/*.ttgir")),
+    ],
+    ids=lambda path: path.stem,
+)
+def test_triton_reads_kernels_in_sub_tiles(path: Path) -> None:
+    from twill.extract.frontend.triton import validate
+    from twill.extract.rewrite.subtile.rewriting import subtiled
+
+    divided = subtiled(read(path.read_text(), str(path)), 2)
+    assert validate(divided.text, path.stem.rpartition(".")[2]) == ()

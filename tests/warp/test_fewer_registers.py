@@ -51,3 +51,16 @@ def test_what_needs_more_than_there_are_is_refused_after_all_attempts() -> None:
     with pytest.raises(TwillError, match="need more registers together"):
         loop_nest.program(cases(KERNEL), given(tried, works=0))
     assert tried[-3:] == [(MOST, tried[0][1]), (tried[0][0], 2), (tried[0][0], 3)]
+
+
+def test_a_loop_in_which_no_group_computes_has_its_own_schedule() -> None:
+    """A GEMM for Blackwell: one group loads, one issues MMAs."""
+    schedule = "tests/kernels/schedules/sm100/gemm.for.0.json"
+    kept, tried = read_schedule(load(schedule), schedule).result, list[Problem]()
+
+    def solve(problem: Problem) -> Result:
+        tried.append(problem)
+        return replace(kept, problem=problem)
+
+    loop_nest.program(cases(Inputs("examples/ttgir/gemm.sm100.ttgir", arch="sm100")), solve)
+    assert len(tried) == 1

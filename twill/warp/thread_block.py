@@ -99,10 +99,12 @@ def fits(groups: Sequence[Granted], one: Scheduled) -> bool:
 
 
 def most_alike(groups: Sequence[Granted], one: Scheduled) -> int:
-    """The registers of a thread with which these groups fit, if all that compute have the same number."""
+    """The registers of a thread with which these groups fit, if all that compute have the same number; no
+    more than a thread can have."""
     threads = sum(32 * group.warps for group in groups if not only_moves(group))
-    step = one.machine.limits.register_step
-    return _left(groups, one) // threads // step * step
+    limits = one.machine.limits
+    most = _left(groups, one) // threads if threads else limits.registers_per_thread
+    return min(most, limits.registers_per_thread) // limits.register_step * limits.register_step
 
 
 def _left(groups: Sequence[Granted], one: Scheduled) -> int:

@@ -32,6 +32,7 @@ class Names:
             parts = self.numbered[value.id]
             return parts[min(number, len(parts) - 1)]
         base, mark, position = value.name.partition("#")
+        base = f"%_{base[1:]}" if base[1:].isdecimal() else base  # MLIR has no %12_s0
         if value.id in self.made.dims or value.id in self.made.tokens:
             return f"{base}{self.suffix}{number}{mark}{position}"
         if dim is None or dim == WHOLE or value.producer is None:

@@ -132,7 +132,7 @@ class _Writer:
         """Parts along K, each adding to what the one before it made."""
         last, adds = self.made.count - 1, self._adds(op)
         results = [
-            {value.name: f"{value.name}{self.names.suffix}{i}" for value in op.results[: i < last]}
+            {value.name: f"%twill_sum{op.index}{self.names.suffix}{i}" for value in op.results[: i < last]}
             for i in range(self.made.count)
         ]
         parts = [self._copy(op, cut, 0, results[0])]
