@@ -28,6 +28,10 @@ _STORES = names("tma_store", "tma_reduce", "pointer_store", "atomic")
 others."""
 
 
+_AHEAD = 2
+"""Iterations by which Triton's own schedules let loads run ahead (num_stages = 3)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Placement:
     """When and where an operation runs."""
@@ -123,13 +127,23 @@ def placements(loop: Loop, graph: Graph, problem: Problem, solution: Solution) -
 
 def _scheduled(graph: Graph, problem: Problem, solution: Solution) -> dict[int, Placement]:
     """The operations that nodes of the graph stand for."""
-    slots = {value.src: value.slots for value in sorted(problem.values, key=lambda value: value.slots)}
+    slots = _ahead(problem)
     found = dict[int, Placement]()
     for node in graph.nodes:
         v = problem.index(node.id)
         placement = Placement(solution.start[v], (solution.group[v],), slots.get(node.id, 0))
         found.update((index, placement) for index in node.ops)
     return found
+
+
+def _ahead(problem: Problem) -> dict[str, int]:
+    """How many iterations each load runs ahead: by its slots beyond those in use, and by `_AHEAD` if all
+    loads then fit shared memory. (A GEMM whose loads are one iteration ahead has 0.67 of the speed of
+    Triton's schedule on an H200.)"""
+    least = {value.src: value.slots for value in sorted(problem.values, key=lambda value: value.slots)}
+    ahead = {src: max(slots, _AHEAD) if slots else 0 for src, slots in least.items()}
+    wanted = sum(value.shared * (1 + ahead[value.src]) for value in problem.values)
+    return ahead if wanted <= problem.limits.shared else least
 
 
 def _before_readers(
