@@ -1262,6 +1262,7 @@ VARIANTS = {
     "matmul_narrow": ("matmul", {"BLOCK_N": 32, "BLOCK_K": 32}),
     "matmul_bands": ("matmul", {"num_warps": 4}),
     "matmul_half": ("matmul_into", {}),
+    "matmul_32_half": ("matmul_into", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),

@@ -23,6 +23,9 @@ COPYING = 28
 """Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
 addresses of an iteration (counted in SASS)."""
 
+EACH_TILE = 12
+"""Registers of a single warp that copies tiles by cp.async, for each tile after the first (counted in
+SASS)."""
 VARIABLES = 2
 """Numbers that a group keeps from statement to statement in a loop that stands alone, of those `COPYING`
 counts."""
@@ -135,7 +138,9 @@ def _copying(code: Code, program: WarpProgram) -> int:
         for load in statement.loads
         if load.vector
     }
-    if program.warps < 4 or not loads:
+    if program.warps < 4:
+        return EACH_TILE * max(0, len(loads) - 1)
+    if not loads:
         return 0
     kept = max(0, len(program.variables) - VARIABLES)
     return _all_offsets(code, loads.values(), 32 * program.warps) + kept

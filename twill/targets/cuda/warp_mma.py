@@ -12,8 +12,15 @@ from twill.ops.c import c_type
 from twill.targets.cuda import plain_dot
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 
-TYPES = {"f16": "f32", "bf16": "f32", "f32": "f32", "f8E4M3FN": "f32", "f8E5M2": "f32", "i8": "i32"}
-"""The accumulator's type by that of both operands."""
+TYPES = {
+    "f16": ("f32", "f16"),
+    "bf16": ("f32",),
+    "f32": ("f32",),
+    "f8E4M3FN": ("f32",),
+    "f8E5M2": ("f32",),
+    "i8": ("i32",),
+}
+"""The accumulators' types by that of both operands."""
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8, "i8": 8}
 
 
@@ -25,7 +32,7 @@ def unsupported(op: Op) -> str | None:
         return "of tiles in other layouts than those of mma.sync can not be generated"
     if plain_dot.is_plain(op):
         return plain_dot.unsupported(op)
-    if names[0] != names[1] or TYPES.get(names[0]) != names[2]:
+    if names[0] != names[1] or names[2] not in TYPES.get(names[0], ()):
         return f"of {' and '.join(names[:2])} that adds to {names[2]} can not be generated"
     return None
 

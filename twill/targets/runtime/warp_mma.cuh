@@ -1,7 +1,7 @@
 // MMAs of one warp, synchronously: D[16 x 8] += A[16 x K] B[K x 8] with all operands in registers.
 //
 // Takes whole tiles as a thread holds them, elements of 16 bits in pairs: accumulators of 16 x 8 elements, four a
-// thread, columns first; of A, for each 16 rows, `Width` elements along K, the same 8 rows below, and both
+// thread (of f16, two words), columns first; of A, for each 16 rows, `Width` elements along K, the same 8 rows below, and both
 // again for the second half of K; of B the same without the rows below. An instruction has 32 bytes of K; where
 // `Width` elements are more than four bytes, it has a part of each thread's elements, the same of A and of B.
 // PTX ISA, "Multiply-and-Accumulate Instruction: mma", fragments of m16n8k8 (tf32), m16n8k16 and m16n8k32.
@@ -29,6 +29,13 @@ TWILL_WARP_MMA(__nv_fp8_e5m2, float, "+f", "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 TWILL_WARP_MMA(int8_t, int32_t, "+r", "m16n8k32.row.col.s32.s8.s8.s32")
 #undef TWILL_WARP_MMA
 
+/// The same on accumulators of 16 bits, two of a row in a word.
+__device__ __forceinline__ void mma_sync(uint32_t* d, const uint32_t (&a)[4], const uint32_t (&b)[2], __half) {
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};"
+                 : "+r"(d[0]), "+r"(d[1])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
 /// Four bytes of neighbours, from element `first` of a tile's registers on.
 template <class Element, class Register, int Count>
 __device__ __forceinline__ uint32_t neighbours(const Register (&tile)[Count], int first) {
@@ -38,8 +45,11 @@ __device__ __forceinline__ uint32_t neighbours(const Register (&tile)[Count], in
 }
 
 /// All instructions of a warp's part of an MMA: 16 * Rows x 8 * Columns, K of 8 * Width * Depth.
-template <class Element, int Rows, int Columns, int Depth, int Width, class D, class A, class B, int CountA, int CountB>
-__device__ __forceinline__ void warp_mma(D (&d)[4 * Rows * Columns], const A (&a)[CountA], const B (&b)[CountB]) {
+template <class Element, int Rows, int Columns, int Depth, int Width, class D, class A, class B, int CountD, int CountA,
+          int CountB>
+__device__ __forceinline__ void warp_mma(D (&d)[CountD], const A (&a)[CountA], const B (&b)[CountB]) {
+    constexpr int registers = CountD / (Rows * Columns);
+    static_assert(CountD == registers * Rows * Columns && (registers == 4 || registers == 2), "D");
     static_assert(sizeof(a) == 4 * Width * Rows * Depth * sizeof(Element), "A");
     static_assert(sizeof(b) == 2 * Width * Columns * Depth * sizeof(Element), "B");
     constexpr int each = 4 / sizeof(Element);
@@ -57,7 +67,7 @@ __device__ __forceinline__ void warp_mma(D (&d)[4 * Rows * Columns], const A (&a
                 for (int column = 0; column < Columns; ++column) {
                     const int right = 2 * Width * (column + Columns * k) + part;
                     const uint32_t pair[2] = {neighbours<Element>(b, right), neighbours<Element>(b, right + Width)};
-                    mma_sync(d + 4 * (column + Columns * row), words, pair, Element());
+                    mma_sync(d + registers * (column + Columns * row), words, pair, Element());
                 }
             }
 }
