@@ -99,8 +99,9 @@ def _rough(
         return None
     joint, most = not options.modulo_only, begin.max_in_flight(options)
     alike = families(problem) if joint and len(problem.operations) <= SYMMETRIC else ()
+    end = time.monotonic() + options.time_limit
     ways = (
-        rising(problem, begin.low, begin.top, most, joint=joint),
+        rising(problem, begin.low, begin.top, most, joint=joint, late=lambda: time.monotonic() > end),
         shifted(problem, begin.low, most, alike),
     )
     answers = [one for way in ways if (one := _first(problem, options, way, report, patience)) is not None]

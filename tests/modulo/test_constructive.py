@@ -3,6 +3,7 @@
 import subprocess
 import sys
 from dataclasses import replace
+from itertools import pairwise
 from random import Random
 
 import pytest
@@ -192,6 +193,37 @@ def test_large_loops_are_bounded_without_a_solver() -> None:
     assert (result.status, result.proved) == ("unknown", 3 * count)
     assert result.bounds.recurrence.ops[:2] == ("o0", "o1")
     assert result.notes == (f"{count} operations are too many for a solver",)
+
+
+def chains(count: int) -> Problem:
+    """Chains of a load and five operations on three units, which meet in a sum."""
+    ops, edges, values = list[Operation](), list[Edge](), list[Value]()
+    for i in range(count):
+        names = [f"load{i}", *(f"o{i}.{k}" for k in range(5))]
+        ops.append(Operation(names[0], "load", (Reservation("tma", 8),), 0, 2, 1, variable=True))
+        ops += [
+            Operation(name, unit, (Reservation(unit, 10),), 20, 10, 4)
+            for name, unit in zip(names[1:], ("alu", "fma", "sfu", "alu", "fma"), strict=True)
+        ]
+        edges += [Edge(a, b, 20) for a, b in pairwise(names)]
+        values.append(Value(f"tile{i}", names[0], (Use(names[1], hold=20),), shared=64))
+        values += [Value(f"v{a}", a, (Use(b),), registers=2) for a, b in pairwise(names[1:])]
+    edges += [Edge(f"o{i}.4", f"o{i + 1}.4", 20) for i in range(count - 1)]
+    units = tuple(Unit(name) for name in ("tma", "alu", "fma", "sfu"))
+    limits = Limits(groups=4, warps=16, narrow_registers=24, shared=1 << 18)
+    return Problem("chains", "toy", units, tuple(ops), tuple(edges), tuple(values), limits)
+
+
+def test_loops_too_large_for_solvers_have_a_first_answer_with_its_gap() -> None:
+    problem = chains(350)
+    assert len(problem.operations) == 2100
+    result = solve(problem, Options(time_limit=30, explain=False))
+    assert result.status == "feasible"
+    assert result.solution is not None
+    assert result.proved == 7000
+    assert 7000 < result.solution.interval <= 16 * 7000
+    assert any("constructed without a solver" in note for note in result.notes)
+    assert not list(rising(problem, 7000, 112_000, 4, late=lambda: True)), "no time"
 
 
 def test_operations_are_fused_only_where_registers_run_out() -> None:

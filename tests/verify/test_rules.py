@@ -1,6 +1,7 @@
 """Every rule once by hand: a valid schedule, one number changed, and the message that says which."""
 
 from dataclasses import replace
+from random import Random
 from typing import Any
 
 import pytest
@@ -9,12 +10,34 @@ from tests.verify.loops import figure1, op, piped
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.schedule import Allocation, Group, Solution
 from twill.verify import Violation, check
+from twill.verify.numbers import LiveSpan, peak
 
 FIGURE1 = Solution(2, (0, 2, 3), (0, 0, 0))
 
 
 def rules(problem: Problem, solution: Solution, *, joint: bool = True) -> list[str]:
     return sorted({violation.rule for violation in check(problem, solution, joint=joint)})
+
+
+def test_a_peak_is_the_largest_sum_at_any_residue() -> None:
+    """Spans of any length, from before 0 to after the interval, each repeated in every interval."""
+    for random in map(Random, range(200)):
+        interval = random.randint(1, 9)
+        starts = [random.randint(-5, 20) for _ in range(random.randint(1, 6))]
+        spans = [
+            LiveSpan(str(i), start, start + random.randint(0, 25), random.randint(0, 4))
+            for i, start in enumerate(starts)
+        ]
+        sums = [
+            sum(
+                one.amount
+                for one in spans
+                for shift in range(-60 * interval, 60 * interval, interval)
+                if one.start + shift <= residue < one.end + shift
+            )
+            for residue in range(interval)
+        ]
+        assert peak(spans, interval).amount == max(sums)
 
 
 def test_the_papers_schedule() -> None:

@@ -9,9 +9,9 @@ within a budget. Deterministic; what it does not find may exist.
 """
 
 import heapq
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -26,10 +26,17 @@ PLACEMENTS = 8
 """Times an operation is placed, on average, before a partition is given up."""
 
 LARGEST = 1000
-"""Operations above which it is not tried: it takes seconds there."""
+"""Operations above which only first answers are constructed, in order: all else takes seconds there."""
 
-STEP = 16
-"""A first answer is looked for at intervals that rise by this part."""
+MOST = 10_000
+"""Operations above which not even those are."""
+
+PLACED = 120_000
+"""Operations that are placed in all for the first answer of such a loop: about a minute."""
+
+STEP, LARGE_STEP = 16, 8
+"""A first answer is looked for at intervals that rise by this part; where there are more than `LARGEST`
+operations, by that one."""
 
 AHEAD = (1, 4)
 """Operations that a first answer chooses from: in order, or with others while one waits."""
@@ -44,7 +51,7 @@ REACH = 16
 def schedules(problem: Problem, interval: Time, in_flight: int, *, joint: bool = True) -> Iterator[Solution]:
     """One schedule at most for each natural partition, the simplest partition first; none where the problem
     has what `_supported` excludes."""
-    if not _supported(problem, interval, joint):
+    if not _supported(problem, interval, joint) or len(problem.operations) > LARGEST:
         return
     for labels in _by_groups(problem) if joint else (None,):
         starts = _starts(problem, interval, labels)
@@ -55,23 +62,54 @@ def schedules(problem: Problem, interval: Time, in_flight: int, *, joint: bool =
 
 
 def rising(
-    problem: Problem, low: Time, top: Time, in_flight: int, *, joint: bool = True
+    problem: Problem,
+    low: Time,
+    top: Time,
+    in_flight: int,
+    *,
+    joint: bool = True,
+    late: Callable[[], bool] = lambda: False,
 ) -> Iterator[Solution]:
     """Schedules at intervals that rise from `low`, for a first answer: the operations of each group one after
-    the other, about in the order of the program, depth first, or so that few registers are live at once."""
-    if not _supported(problem, top, joint):
+    the other, about in the order of the program, depth first, or so that few registers are live at once. More
+    than `LARGEST` operations strictly in order, at intervals that rise faster, within `PLACED`. It ends when
+    it is `late`."""
+    count = len(problem.operations)
+    if not _supported(problem, top, joint) or count > MOST:
         return
-    partitions = _by_groups(problem) if joint else [None]
-    orders = (range(len(problem.operations)), _depth_first(problem), _fewest_registers(problem))
+    least = [(labels, _least(problem, labels)) for labels in (_by_groups(problem) if joint else [None])]
+    ways, step, left = _ways(problem), LARGE_STEP if count > LARGEST else STEP, PLACED
     interval = low
-    while interval <= min(top, REACH * low):
-        for labels in partitions:
-            for ahead, order in product(AHEAD, orders):
-                starts = _one_after_the_other(problem, interval, labels, order, ahead)
-                found = None if starts is None else _solution(problem, interval, starts, labels)
-                if found is not None and found.in_flight(problem) <= in_flight:
-                    yield found
-        interval += max(1, interval // STEP)
+    while interval <= min(top, REACH * low) and (left > 0 or count <= LARGEST):
+        fitting = [labels for labels, lowest in least if lowest <= interval]
+        for labels, (ahead, order) in product(fitting, ways):
+            if late():
+                return
+            starts = _one_after_the_other(problem, interval, labels, order, ahead)
+            found = None if starts is None else _solution(problem, interval, starts, labels)
+            if found is not None and found.in_flight(problem) <= in_flight:
+                yield found
+        left -= count * len(fitting) * len(ways)
+        interval += max(1, interval // step)
+
+
+def _ways(problem: Problem) -> list[tuple[int, Sequence[int]]]:
+    """How many operations to choose from, and the order."""
+    count = len(problem.operations)
+    orders = [range(count), _depth_first(problem)]
+    if count > LARGEST:
+        return [(1, order) for order in orders]
+    return list(product(AHEAD, (*orders, _fewest_registers(problem))))
+
+
+def _least(problem: Problem, labels: Labels | None) -> Time:
+    """The interval that the busiest machine needs under a partition."""
+    capacity: dict[Machine, int] = {unit.name: unit.capacity for unit in problem.units}
+    taken = defaultdict[Machine, Time](int)
+    for i, op in enumerate(problem.operations):
+        for part in _parts(problem, op, None if labels is None else labels[i]):
+            taken[part.machine] += part.cycles * part.amount
+    return max((-(-time // capacity.get(machine, 1)) for machine, time in taken.items()), default=1)
 
 
 def shifted(
@@ -79,7 +117,7 @@ def shifted(
 ) -> Iterator[Solution]:
     """Schedules at intervals that rise slowly from `low`, in which the isomorphic parts of each of `families`
     are copies of one, spread evenly over the interval: units that are almost full have room only so."""
-    if not families or not _supported(problem, low, joint=True):
+    if not families or not _supported(problem, low, joint=True) or len(problem.operations) > LARGEST:
         return
     orders = (range(len(problem.operations)), _depth_first(problem))
     interval = low
@@ -101,7 +139,7 @@ def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
             part.cycles > interval for part in parts
         ):
             return False
-    return not problem.starts and len(problem.operations) <= LARGEST
+    return not problem.starts
 
 
 def _by_groups(problem: Problem) -> list[Labels]:
@@ -337,9 +375,9 @@ def _one_after_the_other(
         return None
     placing, last = _placing(problem, interval, labels), defaultdict[int, Time](int)
     rank, after, missing = {op: i for i, op in enumerate(order)}, *_successors(problem)
-    ready = sorted(op for op, count in enumerate(missing) if not count)
+    ready = sorted((op for op, count in enumerate(missing) if not count), key=rank.__getitem__)
     while ready:
-        free = [(_start(placing, op, labels, last), op) for op in sorted(ready, key=rank.__getitem__)[:ahead]]
+        free = [(_start(placing, op, labels, last), op) for op in ready[:ahead]]
         time, op = min(free, key=lambda one: one[0])
         if time == NEVER or placing.place(op, time):
             return None
@@ -347,7 +385,8 @@ def _one_after_the_other(
         ready.remove(op)
         for other in after[op]:
             missing[other] -= 1
-            ready += [other] if not missing[other] else []
+            if not missing[other]:
+                insort(ready, other, key=rank.__getitem__)
     _fill_late(problem, placing)
     return [placing.start[op] for op in range(len(problem.operations))]
 

@@ -5,8 +5,10 @@ time. Everything is computed from the definitions in `twill.ir.problem`, with th
 never sampled on an unrolled program.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal
 
 from twill.ir.problem import Problem, Time, Value
@@ -53,14 +55,19 @@ class Peak:
 
 
 def peak(spans: Sequence[LiveSpan], interval: Time) -> Peak:
-    """The sum only grows where a span starts, so the residues of the starts are all that need looking at."""
-    level = {
-        residue: sum(span.amount * span.alive(residue, interval) for span in spans)
-        for residue in sorted({span.start % interval for span in spans})
-    }
-    if not level:
+    """The sum only grows where a span starts, so the residues of the starts are all that need looking at. It
+    is what is there at residue 0, and what starts and ends from there on."""
+    if not spans:
         return Peak()
-    top = max(level, key=lambda residue: level[residue])
+    change = defaultdict[Time, int](int)
+    for span in spans:
+        change[0] += span.amount * span.alive(0, interval)
+        for time, sign in ((span.start % interval, 1), (span.end % interval, -1)):
+            change[time] += sign * span.amount if time else 0
+    residues = sorted(change)
+    level = dict(zip(residues, accumulate(change[residue] for residue in residues), strict=True))
+    starts = sorted({span.start % interval for span in spans})
+    top = max(starts, key=lambda residue: level[residue])
     return Peak(
         level[top], top, tuple(span.owner for span in spans if span.amount and span.alive(top, interval))
     )

@@ -4,6 +4,7 @@ Each takes `Numbers` and yields a `Violation` for every place where its rule is 
 schedule, `JOINT` for one with warp groups; memory, which also judges addresses, has a module of its own.
 """
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterator
 from itertools import pairwise
 
@@ -108,14 +109,32 @@ def apart(n: Numbers) -> Iterator[Violation]:
 
 def concurrency(n: Numbers) -> Iterator[Violation]:
     """CONCURRENCY: while an operation waits, no other of its group is issuing."""
+    by_residue = _by_residue(n)
     for v in _waiting(n):
-        for other in n.problem.operations:
-            if other.id == v or n.group[other.id] != n.group[v]:
-                continue
+        for other in _begun_before(n, by_residue[n.group[v]], n.start[v] % n.interval):
             gap = (n.start[v] - n.start[other.id]) % n.interval
-            if gap < other.issue:
+            if other.id != v and gap < other.issue:
                 text = f"{v} waits while {other.id} of its group {n.group[v]} is issuing"
                 yield Violation("CONCURRENCY", text, (v, other.id), needs=other.issue, has=gap)
+
+
+def _by_residue(n: Numbers) -> dict[int, list[tuple[Time, int, Operation]]]:
+    """The operations of each group by their residues."""
+    found: dict[int, list[tuple[Time, int, Operation]]] = {group: [] for group in n.group.values()}
+    for i, op in enumerate(n.problem.operations):
+        found[n.group[op.id]].append((n.start[op.id] % n.interval, i, op))
+    return {group: sorted(ops, key=lambda one: one[:2]) for group, ops in found.items()}
+
+
+def _begun_before(n: Numbers, ops: list[tuple[Time, int, Operation]], residue: Time) -> list[Operation]:
+    """Those that begin less than the longest issue before a residue, in the order of the problem."""
+    longest = max(op.issue for _, _, op in ops)
+    low, high = residue - longest + 1, residue + 1
+    near = ops if longest >= n.interval else []
+    for shift in (0, n.interval) if not near else ():
+        first, last = bisect_left(ops, (low + shift,)), bisect_left(ops, (high + shift,))
+        near = near + ops[first:last]
+    return [op for _, _, op in sorted(near, key=lambda one: one[1])]
 
 
 def _waiting(n: Numbers) -> list[str]:
