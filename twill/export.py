@@ -42,6 +42,8 @@ def _not_expressed(program: Program, to: Language) -> str:
         return "MMAs of pairs of thread blocks"
     if program.claiming is not None:
         return "tiles that thread blocks claim while they run"
+    if program.parts:
+        return "elements computed by polynomials"
     alternating = to == "gluon" and any(tile.counter for tile in program.tensor_memory)
     return "accumulators that alternate" if alternating else ""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
+from twill.attempts import Attempt, fastest
 from twill.diagnostics import TwillError
 from twill.inputs import Case, Inputs, cases, origin
 from twill.ir.checked import Checked
@@ -133,11 +134,34 @@ def _lowered(
 ) -> Generated:
     """The kernel before it is checked. A problem that is alike one of those in `known` is not solved
     again."""
-    from twill.loop_nest import program
     from twill.targets import EXACT_LAYOUTS, target
     from twill.warp.validate import validate
 
     kept = _kept(options.schedules)
+    in_order = inputs.in_order or options.lowering.pairs or options.lowering.dynamic
+    found = cases(replace(inputs, in_order=in_order, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
+    _refuse_foreign(kept, [case.problem.name for case in found])
+
+    def attempt(tried: Sequence[Case]) -> Attempt:
+        return _attempt(tried, options, kept, known, on_progress)
+
+    one = attempt(found) if kept else fastest(found, attempt)
+    validate(one.program, one.loops[0].machine.limits)
+    cuda = target(one.loops[0].machine.arch).source(one.program)
+    subtile = inputs.subtile or 1
+    return Generated(one.program, one.loops, one.results, cuda, one.dumps, one.cases, subtile=subtile)
+
+
+def _attempt(
+    found: Sequence[Case],
+    options: GenerateOptions,
+    kept: Mapping[str, Result],
+    known: Sequence[Result],
+    on_progress: ProgressCallback,
+) -> Attempt:
+    """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
+    from twill.loop_nest import program
+
     results = dict[str, Result]()
 
     def solve(problem: Problem) -> Result:
@@ -157,13 +181,8 @@ def _lowered(
         if options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
-    in_order = inputs.in_order or options.lowering.pairs or options.lowering.dynamic
-    found = cases(replace(inputs, in_order=in_order, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
-    _refuse_foreign(kept, [case.problem.name for case in found])
     made, loops = program(found, solve, options.lowering, observe)
-    validate(made, loops[0].machine.limits)
-    cuda = target(loops[0].machine.arch).source(made)
-    return Generated(made, loops, results, cuda, dumps, found, subtile=inputs.subtile or 1)
+    return Attempt(tuple(found), made, loops, results, dumps)
 
 
 def _alike(one: Problem, other: Problem) -> bool:
@@ -379,13 +398,15 @@ def _said(made: Generated) -> tuple[str, ...]:
 
 
 def _solved(problem: Problem, options: GenerateOptions, on_progress: ProgressCallback) -> Result:
-    from twill.pipeline import solve
+    """Of the implementation that the problem has: which one is best follows from the programs."""
+    from twill.pipeline import among_implementations, solve
 
-    return solve(
-        problem,
+    found = solve(
+        replace(problem, implementations=()),
         Options(time_limit=options.time_limit, explain=False),
         lambda event: on_progress(problem.name, event),
     )
+    return among_implementations(found, problem) if problem.implementations else found
 
 
 def _kept(paths: Iterable[str]) -> dict[str, Result]:

@@ -60,6 +60,8 @@ class Inputs:
     pins: whatif.Pins | None = None
     cross_group: bool = True
     """Values computed in the loop may pass between warp groups."""
+    polynomial_exp2: bool = False
+    """A polynomial may compute some of the exponentials; the search finds how many."""
     contention: bool = True
     """Cost operations under tensor core contention, where the machine file has numbers for it."""
 
@@ -118,6 +120,12 @@ def _changed(problem: Problem, inputs: Inputs) -> Problem:
     if inputs.resolution is not None:
         from twill.costs.normalize import normalize
 
+        if problem.implementations:
+            raise TwillError(
+                f"{problem.name} has {len(problem.implementations)} implementations, which cannot be rounded",
+                help="leave --resolution out, or --polynomial-exp2",
+            )
+
         problem = normalize(problem, inputs.resolution)
     return whatif.pinned(problem, inputs.pins) if inputs.pins else problem
 
@@ -134,10 +142,11 @@ def _from_graph(inputs: Inputs) -> Case:
         or inputs.switched_off
         or inputs.persistent
         or (inputs.subtile or 1) > 1
+        or inputs.polynomial_exp2
     ):
         raise TwillError(
-            f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop and --no-rule do not"
-            " apply to it"
+            f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop, --no-rule and"
+            " --polynomial-exp2 do not apply to it"
         )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
@@ -293,6 +302,7 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         registers=inputs.registers,
         shared=inputs.shared,
         tensor=inputs.tensor,
+        polynomial=inputs.polynomial_exp2,
         contention=inputs.contention,
     )
     problem, formulas = costed_with_formulas(dependences, machine, overrides)

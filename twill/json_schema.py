@@ -17,8 +17,17 @@ from twill.files import graph, schedule
 from twill.files.record import LARGEST, Names, Ranges
 from twill.files.text import render
 from twill.ir.machine import Cost
-from twill.ir.problem import Edge, Limits, Operation, Resolution, Source, Unit, Value
-from twill.ir.schedule import Allocation, Group, Reason, RecurrenceBound, Refutation, ResourceBound, Status
+from twill.ir.problem import Edge, Implementation, Limits, Operation, Resolution, Source, Unit, Value
+from twill.ir.schedule import (
+    Allocation,
+    Considered,
+    Group,
+    Reason,
+    RecurrenceBound,
+    Refutation,
+    ResourceBound,
+    Status,
+)
 from twill.ir.search import Options
 from twill.launch import manifest
 
@@ -116,6 +125,8 @@ def _problem(ranges: Ranges) -> dict[str, Schema]:
         "together": _array(_TEXTS),
         "apart": _array({**_TEXTS, "minItems": 2, "maxItems": 2}),
         "starts": {"type": "object", "additionalProperties": _COUNT},
+        "implementations": _array(record(Implementation, ranges)),
+        "implementation": _TEXT,
     }
 
 
@@ -162,9 +173,10 @@ def _schedule() -> Schema:
         "ops": _array({**node, "properties": {**node["properties"], **placed}}),
         "edges": _array(crossing),
         "places": _array(record(Allocation, ranges, names)),
+        "considered": _array(record(Considered, ranges)),
         "seconds": {"type": "object", "additionalProperties": {"type": "number", "minimum": 0}},
     }
-    return closed(members, [name for name in members if name not in ("together", "apart", "starts")])
+    return closed(members, [name for name in members if name not in schedule.OPTIONAL])
 
 
 def _manifest() -> Schema:

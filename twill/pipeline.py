@@ -11,10 +11,10 @@ from itertools import chain
 from twill.diagnostics import TwillError
 from twill.engine.decode import channels
 from twill.ir.problem import Problem
-from twill.ir.schedule import Result, Solution
+from twill.ir.schedule import Considered, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.simplest import proven
-from twill.modulo.start import MOST, Start, start
+from twill.modulo.start import MOST, Start, bound_name, start
 
 LARGE = 48
 """Operations above which a rough answer is constructed before the solvers start."""
@@ -41,13 +41,74 @@ def solve(problem: Problem, options: Options | None = None, report: Report = lam
     from twill.verify import check_result
 
     options = options or Options()
-    result = _found(problem, options, report)
+    result = (
+        _chosen(problem, options, report) if problem.implementations else _found(problem, options, report)
+    )
     broken = check_result(result, joint=not options.modulo_only, in_flight=result.max_in_flight)
     if broken:
         raise TwillError(
             "the engine's answer breaks a rule: " + "; ".join(map(str, broken[:5])), help="please report this"
         )
     return result
+
+
+def _chosen(problem: Problem, options: Options, report: Report) -> Result:
+    """The best implementation: each is searched whose bound is below the best answer so far, those with the
+    lowest bounds first, and within the same time limit altogether."""
+    began, joint = time.monotonic(), not options.modulo_only
+    members = [problem.implemented(one.name) for one in problem.implementations]
+    begins = {one.implementation: start(one, joint=joint) for one in members}
+    best, known = None, dict[str, Considered]()
+    for count, one in enumerate(sorted(members, key=lambda one: begins[one.implementation].low)):
+        name, begin = one.implementation, begins[one.implementation]
+        if best is not None and best.solution is not None and begin.low >= best.solution.interval:
+            known[name] = Considered(name, begin.low, begin.refuted[-1].by)
+            continue
+        left = (options.time_limit - (time.monotonic() - began)) / (1 if count else 2)
+        report(Progress(time.monotonic() - began, "choice", begin.low, "note", name))
+        found = _found(one, replace(options, time_limit=max(MOMENT, left)), report)
+        known[name] = Considered(name, found.proved, _shown(found))
+        best = found if best is None or _better(found, best) else best
+    assert best is not None
+    considered = tuple(known[one.implementation] for one in members if one.implementation in known)
+    return _concluded(
+        best, tuple(one for one in considered if one.implementation != best.problem.implementation)
+    )
+
+
+def among_implementations(found: Result, problem: Problem, *, joint: bool = True) -> Result:
+    """The answer to one implementation as an answer to the choice that `problem` has: of the others their
+    bounds are stated, without a search."""
+    others = (one.name for one in problem.implementations if one.name != problem.implementation)
+    begins = {name: start(problem.implemented(name), joint=joint) for name in others}
+    considered = tuple(
+        Considered(name, one.bounds.value, bound_name(one.bounds)) for name, one in begins.items()
+    )
+    return _concluded(replace(found, problem=problem), considered)
+
+
+MOMENT = 1.0
+"""Seconds that the search of an implementation has at least."""
+
+
+def _better(one: Result, other: Result) -> bool:
+    if one.solution is None:
+        return other.status == "infeasible" and one.status == "unknown"
+    return other.solution is None or one.solution.interval < other.solution.interval
+
+
+def _shown(result: Result) -> str:
+    """What shows that no interval below the proved one works."""
+    return max(result.refuted, key=lambda one: one.interval).by if result.refuted else "ResMII none"
+
+
+def _concluded(best: Result, considered: tuple[Considered, ...]) -> Result:
+    """The best answer with what is known of the other implementations: it is optimal where none of them can
+    be better."""
+    proved = min((best.proved, *(one.proved for one in considered)))
+    if best.status != "optimal" or best.solution is None or proved >= best.solution.interval:
+        return replace(best, considered=considered)
+    return replace(best, considered=considered, status="feasible", proved=proved)
 
 
 def _found(problem: Problem, options: Options, report: Report) -> Result:

@@ -145,6 +145,34 @@ MISTAKES: list[tuple[str, Any, str]] = [
     ("starts.q", 1, "starts.q: there is no operation 'q'"),
     ("starts.a", -1, "starts.a: must be from 0"),
     ("source", {"file": "x"}, "source: 'function' is missing"),
+    ("implementations", [{"name": "i"}], "'implementation' must name one of the implementations"),
+    ("implementations", [{}], "implementations[0]: 'name' is missing"),
+    ("implementations", [{"name": "i"}] * 2, "implementations[1].name: 'i' is already taken"),
+    (
+        "implementations",
+        [{"name": "i", "operations": [{"op": "q"}]}],
+        "implementations[0].operations[0].op: there is no operation 'q'",
+    ),
+    (
+        "implementations",
+        [{"name": "i", "operations": [{"op": "a", "reservations": [{"unit": "X", "cycles": 1}]}]}],
+        "implementations[0].operations[0].reservations[0].unit: there is no unit 'X'",
+    ),
+    (
+        "implementations",
+        [{"name": "i", "edges": [{"edge": 9, "delay": 1}]}],
+        "implementations[0].edges[0].edge: must be from 0 to 1",
+    ),
+    (
+        "implementations",
+        [{"name": "i", "values": [{"value": "q"}]}],
+        "implementations[0].values[0].value: there is no value 'q'",
+    ),
+    (
+        "implementations",
+        [{"name": "i", "operations": [{"op": "a"}]}, {"name": "j"}],
+        "implementations[1]: implementations must state times of the same operations, edges and values",
+    ),
 ]
 
 

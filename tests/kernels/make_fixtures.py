@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.kernels.kernels import VARIANTS
-from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, EXAMPLES, architecture
+from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, EXAMPLES, POLYNOMIAL, architecture
 from twill.extract.frontend.triton import capture
 from twill.files import write_schedule
 from twill.generate import GenerateOptions, generate
@@ -30,7 +30,7 @@ def main(names: list[str]) -> None:
         *BLACKWELL,
     ]:
         name, arch = kernel_name.removesuffix(".sm100"), architecture(kernel_name)
-        path = Path("examples/ttgir") / f"{name}.{arch}.ttgir"
+        path = Path("examples/ttgir") / f"{name.removesuffix('_polynomial')}.{arch}.ttgir"
         if name in VARIANTS:
             kernel, changes = VARIANTS[name]
             path = HERE / "ttgir" / f"{name}.{arch}.ttgir"
@@ -38,7 +38,9 @@ def main(names: list[str]) -> None:
                 capture("tests/kernels/kernels.py", kernel, arch, dict(changes)), encoding="utf-8"
             )
         folder = HERE / "schedules" / ("sm100" if arch == "sm100" else "")
-        inputs = Inputs(str(path), arch=arch, groups=GROUPS.get(kernel_name))
+        inputs = Inputs(
+            str(path), arch=arch, groups=GROUPS.get(kernel_name), polynomial_exp2=name in POLYNOMIAL
+        )
         made = generate(inputs, GenerateOptions(time_limit=LIMIT, check=False))
         for i, (loop, result) in enumerate(made.results.items()):
             text = write_schedule(result, Options(time_limit=LIMIT, explain=False), zero_seconds=True)

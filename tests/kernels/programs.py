@@ -93,7 +93,9 @@ PAIRED = tuple(
     )
 )
 """Kernels compiled for Blackwell whose MMAs are those of pairs of thread blocks."""
-BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *BLACKWELL_FORMS))
+POLYNOMIAL = ("fa_fwd_subtiled_polynomial",)
+"""Examples of whose exponentials a polynomial computes some."""
+BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))
 """Kernels compiled for Blackwell."""
 _HERE = Path(__file__).parent
 
@@ -103,8 +105,9 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
     name, arch = kernel.removesuffix(".sm100").removesuffix("_pairs"), architecture(kernel)
-    folder = "examples/ttgir" if name in EXAMPLES else "tests/kernels/ttgir"
-    found = cases(Inputs(f"{folder}/{name}.{arch}.ttgir", arch=arch, exact_layouts=EXACT_LAYOUTS))
+    plain = name.removesuffix("_polynomial")
+    folder = "examples/ttgir" if plain in EXAMPLES else "tests/kernels/ttgir"
+    found = cases(Inputs(f"{folder}/{plain}.{arch}.ttgir", arch=arch, exact_layouts=EXACT_LAYOUTS))
     scheduled = list[Scheduled]()
     for i, case in enumerate(found):
         schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")

@@ -193,7 +193,11 @@ def test_layouts_of_groups_with_other_numbers_of_warps() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "reason"),
-    [("gemm_persistent.sm100", "alternate"), ("gemm_pairs.sm100", "pairs of thread blocks")],
+    [
+        ("gemm_persistent.sm100", "alternate"),
+        ("gemm_pairs.sm100", "pairs of thread blocks"),
+        ("fa_fwd_subtiled_polynomial.sm100", "polynomials"),
+    ],
 )
 def test_what_only_the_cuda_has_is_not_exported(kernel: str, reason: str) -> None:
     _, scheduled = loops(kernel)

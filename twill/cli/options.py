@@ -295,6 +295,12 @@ what_if_options = _group(
         help="Latency of operations, by id or name; * and ? match as in a shell; repeatable.",
     ),
     _option(
+        "--polynomial-exp2",
+        "polynomial_exp2",
+        is_flag=True,
+        help="A polynomial may compute some of the exponentials; the search finds how many.",
+    ),
+    _option(
         "--contention/--no-contention",
         default=True,
         help="Cost operations under tensor core contention (the default) or with an idle tensor core.",

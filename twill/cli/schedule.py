@@ -188,14 +188,16 @@ def _solve(case: Case, search: Options) -> Result:
     def work(on_event: Callable[..., None]) -> Result:
         from twill.pipeline import solve
 
-        return replace(solve(case.problem, search, on_event), problem=NOTHING)
+        result = solve(case.problem, search, on_event)
+        return replace(result, problem=replace(NOTHING, implementation=result.problem.implementation))
 
     with shown(case.name) as report:
 
         def on_event(event: Progress) -> None:
             report(event)
 
-        return replace(worker.run(work, on_event), problem=case.problem)
+        result = worker.run(work, on_event)
+        return replace(result, problem=case.problem.implemented(result.problem.implementation))
 
 
 def _write(case: Case, result: Result, search: Options, folder: Path, options: CommandOptions) -> None:

@@ -13,7 +13,8 @@ from re import search
 from twill.diagnostics import TwillError
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.machine import Cost, Machine
-from twill.ops.table import cost_name, named
+from twill.ir.problem import PARTS
+from twill.ops.table import cost_name, lookup, named
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +123,25 @@ def elementwise(work: Work, machine: Machine) -> Charge:
     way."""
     tile = work.tile
     count = tile.held if tile else 1
-    made = counted(work, machine, count, _widest(work), "elements held")
+    others = count * work.polynomial // PARTS
+    made = counted(work, machine, count - others, _widest(work), "elements held")
+    made = _beside(made, _by_polynomial(work, machine, others), machine) if others else made
     return with_shared(made, sum(t.bytes for t in work.inputs if t.place == "shared"), "read", machine)
+
+
+def _by_polynomial(work: Work, machine: Machine, count: int) -> Charge:
+    found = lookup(work.op)
+    assert found is not None
+    assert found.polynomial is not None
+    name = found.polynomial.cost
+    return counted(replace(work, op=name), machine, count, _widest(work), "elements by polynomial")
+
+
+def _beside(one: Charge, other: Charge, machine: Machine) -> Charge:
+    """Two parts of an operation whose instructions alternate: the units work at the same time."""
+    made = replace(one, units=added(one.units, other.units), formula=f"{one.formula} | {other.formula}")
+    busy, behind = made.occupancy(machine), max(part.latency - part.issue for part in (one, other))
+    return replace(made, latency=busy + behind, issue=busy)
 
 
 def with_shared(made: Charge, size: int, verb: str, machine: Machine) -> Charge:

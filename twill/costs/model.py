@@ -15,9 +15,10 @@ from twill.costs import contention
 from twill.costs.charge import Charge, branch, charge, streamed
 from twill.diagnostics import TwillError
 from twill.ir import graph as ir
-from twill.ir.graph import Graph, Node
+from twill.ir.graph import Graph, Node, Work
 from twill.ir.machine import Machine
-from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Use, Value
+from twill.ir.problem import PARTS, Edge, Limits, Operation, Problem, Reservation, Use, Value, choice
+from twill.ops.table import lookup
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,9 @@ class Overrides:
     tensor: int | None = None
     prefetch: int | None = None
     """How many iterations loads may run ahead; 0: they are waited for."""
+    polynomial: bool = False
+    """A polynomial may compute some of the elements of operations that have one: the problem has the choice
+    of how many."""
     contention: bool = True
     """Operations are costed under contention with a tensor core that works as much as it can at best
     (`costs.contention`)."""
@@ -51,15 +55,54 @@ class OperationCost:
 def costed(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> Problem:
     """The problem of scheduling `graph` on `machine`. Raises TwillError for operations without a cost and
     unknown ids."""
-    return _costing(graph, machine, overrides).problem()
+    return costed_with_formulas(graph, machine, overrides)[0]
 
 
 def costed_with_formulas(
     graph: Graph, machine: Machine, overrides: Overrides = Overrides()
 ) -> tuple[Problem, dict[str, str]]:
-    """`costed`, and the cost formula of every node by id."""
-    costing = _costing(graph, machine, overrides)
-    return costing.problem(), {op: made.charge.formula for op, made in costing.costs.items()}
+    """`costed`, and the cost formula of every node by id, of every implementation."""
+    found = {
+        f"{parts}/{PARTS} by polynomial": _costing(with_polynomial(graph, parts), machine, overrides)
+        for parts in (
+            range(MOST_PARTS + 1) if overrides.polynomial and with_polynomial(graph, 1) != graph else (0,)
+        )
+    }
+    formulas = {
+        node.id: dict.fromkeys(one.costs[node.id].charge.formula for one in found.values())
+        for node in graph.nodes
+    }
+    problem = choice({name: one.problem() for name, one in found.items()})
+    return problem, {op: "; or ".join(texts) for op, texts in formulas.items()}
+
+
+MOST_PARTS = 4
+"""Of `PARTS` elements that polynomials compute at most: they take longer than the unit which they relieve."""
+_FEWEST = 2 * PARTS
+"""Elements of a thread from which on some of them are computed otherwise: a pair for each part."""
+
+
+def with_polynomial(graph: Graph, parts: int) -> Graph:
+    """The graph with so many parts of the elements of every tile computed by a polynomial, where there is one
+    for its operation."""
+    return replace(graph, nodes=tuple(_computed(node, parts) for node in graph.nodes))
+
+
+def implemented(graph: Graph, problem: Problem) -> Graph:
+    """The graph with its tiles computed as the problem's implementation has it."""
+    nodes = (_computed(node, problem.operation(node.id).polynomial) for node in graph.nodes)
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _computed(node: Node, parts: int) -> Node:
+    work = tuple(replace(one, polynomial=parts) if _divisible(one) else one for one in node.work)
+    return replace(node, work=work)
+
+
+def _divisible(work: Work) -> bool:
+    tile, row = work.tile, lookup(work.op)
+    large = tile is not None and tile.dtype == "f32" and tile.registers >= _FEWEST
+    return large and row is not None and row.polynomial is not None
 
 
 def costs(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[OperationCost, ...]:
@@ -171,6 +214,7 @@ class _Costing:
             warps=made.warps or (self.graph.warps if node.work else 1),
             variable=node.kind == "load",
             streaming=streaming,
+            polynomial=max((work.polynomial for work in node.work), default=0),
             location=node.location,
         )
 

@@ -14,9 +14,13 @@ from twill.files.record import LARGEST, Ranges, decode, encode, no_others
 from twill.files.text import Json, Node, parse, render
 from twill.files.validate import check_references
 from twill.ir.problem import (
+    PARTS,
     Edge,
+    EdgeTimes,
+    Implementation,
     Limits,
     Operation,
+    OperationTimes,
     Problem,
     Reservation,
     Resolution,
@@ -32,6 +36,9 @@ SCHEMA = "twill.graph/1"
 RANGES: Ranges = {
     (Unit, "capacity"): (1, 10**6),
     (Reservation, "amount"): (1, 10**6),
+    (Operation, "polynomial"): (0, PARTS),
+    (OperationTimes, "polynomial"): (0, PARTS),
+    (EdgeTimes, "edge"): (0, 10**6),
     (Edge, "distance"): (0, 10**6),
     (Use, "distance"): (0, 10**6),
     (Value, "slots"): (0, 1000),
@@ -55,6 +62,8 @@ _TOP = (
     "together",
     "apart",
     "starts",
+    "implementations",
+    "implementation",
 )
 _PLACE = ("line", "column", "file")
 
@@ -93,11 +102,13 @@ def graph_document(problem: Problem) -> dict[str, Json]:
 
 
 def ties(problem: Problem) -> dict[str, Json]:
-    """The constraints on groups and start times, where there are any."""
+    """The constraints on groups and start times and the implementations, where there are any."""
     rules: dict[str, Json] = {
         "together": problem.together,
         "apart": problem.apart,
         "starts": dict(problem.starts),
+        "implementations": [encode(one) for one in problem.implementations],
+        "implementation": problem.implementation,
     }
     return {name: rule for name, rule in rules.items() if rule}
 
@@ -168,6 +179,10 @@ def problem_of(
         together=tuple(tuple(name.string() for name in row) for row in root.optional("together")),
         apart=tuple(_pair(row) for row in root.optional("apart")),
         starts=tuple(_starts(top["starts"])) if "starts" in top else (),
+        implementations=tuple(
+            decode(row, Implementation, RANGES) for row in root.optional("implementations")
+        ),
+        implementation=top["implementation"].string() if "implementation" in top else "",
     )
     check_references(root, nodes, problem)
     return problem

@@ -18,6 +18,7 @@ from twill.ir.problem import Edge
 from twill.ir.schedule import (
     Allocation,
     Bounds,
+    Considered,
     Group,
     Reason,
     RecurrenceBound,
@@ -41,6 +42,7 @@ RANGES_OF_SCHEDULES: Ranges = {
     (ResourceBound, "value"): (0, LATEST),
     (RecurrenceBound, "value"): (0, LATEST),
     (Refutation, "interval"): (1, LATEST),
+    (Considered, "proved"): (0, LATEST),
     (Refutation, "max_in_flight"): (1, 1000),
     (Options, "max_in_flight"): (1, 1000),
     (Group, "warps"): (1, 8),
@@ -57,7 +59,10 @@ _TOP = (
     *("interval", "length", "stages", "copies", "interval_cycles", "length_cycles"),
     *("bounds", "refuted", "reasons", "notes", "groups", "ops", "edges", "places"),
     *("units", "limits", "together", "apart", "starts", "seconds"),
+    *("implementations", "implementation", "considered"),
 )
+OPTIONAL = ("together", "apart", "starts", "implementations", "implementation", "considered")
+"""Members that a file has only where there is something to say."""
 _SCHEDULED = ("start", "stage", "group", "unit", "occupancy")
 
 
@@ -105,6 +110,7 @@ def schedule_document(result: Result, options: Options) -> dict[str, Json]:
         "units": graph["units"],
         "limits": graph["limits"],
         **ties(problem),
+        **({"considered": [encode(one) for one in result.considered]} if result.considered else {}),
         "seconds": dict(result.seconds),
     }
 
@@ -184,7 +190,7 @@ def read_schedule(text: str, file: str) -> ScheduleDocument:
     schema(root, SCHEMA)
     no_others(root, _TOP)
     for name in _TOP:
-        if name not in ("together", "apart", "starts") and name not in root.members():
+        if name not in OPTIONAL and name not in root.members():
             root.fail(f"{name!r} is missing")
     options = decode(root.members()["options"], Options, RANGES_OF_SCHEDULES, names=NAMES_OF_SCHEDULES)
     result = replace(_result(root), max_in_flight=options.max_in_flight or IN_FLIGHT)
@@ -214,6 +220,7 @@ def _result(root: Node) -> Result:
         solution=_solution(top) if top["interval"].value is not None else None,
         refuted=_records(top["refuted"], Refutation),
         reasons=_records(top["reasons"], Reason),
+        considered=_records(top["considered"], Considered) if "considered" in top else (),
         notes=tuple(note.string() for note in top["notes"]),
         seconds=tuple((stage, node.number(0, LARGEST)) for stage, node in top["seconds"].members().items()),
     )

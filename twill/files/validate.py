@@ -38,7 +38,33 @@ def check_references(root: Node, nodes: str, problem: Problem) -> None:
     for op, node in top["starts"].members().items() if "starts" in top else ():
         if op not in ops:
             node.fail(f"there is no operation {op!r}")
+    names = {value.members()["id"].string() for value in values}
+    _implementations(root, ops, names, {unit.name: unit for unit in problem.units})
     _acyclic(top["edges"].items(), problem)
+
+
+def _implementations(root: Node, ops: set[str], values: set[str], units: Mapping[str, Unit]) -> None:
+    """Every one names operations, edges and values that there are, and the same ones; the file's own times
+    are those of one of them."""
+    top, rows = root.members(), root.optional("implementations")
+    names = _unique(rows, "name")
+    named = list[tuple[object, ...]]()
+    for row in rows:
+        times = row.optional("operations"), row.optional("edges"), row.optional("values")
+        for node in times[0]:
+            _known(node.members()["op"], ops)
+            _reservations(node, units)
+        for node in times[1]:
+            node.members()["edge"].whole(0, len(top["edges"].items()) - 1)
+        for node in times[2]:
+            _known(node.members()["value"], values, "value")
+            _value(node, ops)
+        keys = zip(("op", "edge", "value"), times, strict=True)
+        named.append(tuple(tuple(node.members()[key].value for node in found) for key, found in keys))
+        if named[-1] != named[0]:
+            row.fail("implementations must state times of the same operations, edges and values")
+    if rows and ("implementation" not in top or top["implementation"].string() not in names):
+        root.fail("'implementation' must name one of the implementations")
 
 
 def _few(root: Node, rows: Sequence[Node], values: Sequence[Node]) -> None:
@@ -66,9 +92,9 @@ def _unique(rows: Iterable[Node], member: str) -> set[str]:
     return seen
 
 
-def _known(node: Node, ops: set[str]) -> None:
-    if node.string() not in ops:
-        node.fail(f"there is no operation {node.string()!r}")
+def _known(node: Node, names: set[str], what: str = "operation") -> None:
+    if node.string() not in names:
+        node.fail(f"there is no {what} {node.string()!r}")
 
 
 def _reservations(row: Node, units: Mapping[str, Unit]) -> None:

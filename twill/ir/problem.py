@@ -17,8 +17,8 @@ flight is feasible at I + 1 with n: put one idle unit of time at the end of ever
 refutes every smaller interval (docs/formulation.md).
 """
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from twill.diagnostics import Location
@@ -41,6 +41,10 @@ class Unit:
     name: str
     capacity: int = 1
     aggregate: bool = False
+
+
+PARTS = 8
+"""Into which the elements of an operation are divided that has two ways to compute them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,8 @@ class Operation:
     """Variable latency (a load from global memory). Rule VARIABLE: these and only these are in group 0."""
     streaming: bool = False
     """Variable, and needs nothing computed in the loop: it runs ahead, so its consumers never wait for it."""
+    polynomial: int = 0
+    """So many of `PARTS` of its elements are computed by a polynomial, which the other units do."""
     location: Location | None = None
 
     @property
@@ -212,8 +218,49 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
+class OperationTimes:
+    """What an operation takes in one implementation."""
+
+    op: str
+    reservations: tuple[Reservation, ...] = ()
+    latency: Time = 0
+    issue: Time = 0
+    polynomial: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EdgeTimes:
+    """The delays of the edge at a position of `Problem.edges` in one implementation."""
+
+    edge: int
+    delay: Time
+    cross_delay: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ValueUses:
+    """Who reads a value in one implementation, and for how long."""
+
+    value: str
+    uses: tuple[Use, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Implementation:
+    """One of the ways to compute a loop: the times of all that does not take the same in every one."""
+
+    name: str
+    operations: tuple[OperationTimes, ...] = ()
+    edges: tuple[EdgeTimes, ...] = ()
+    values: tuple[ValueUses, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Problem:
     """A loop ready to be scheduled; see the module's docstring for the rules.
+
+    Rule IMPLEMENTATION: where there are `implementations`, an answer is one of them together with a solution
+    that keeps every rule under its times, and no other implementation has a smaller interval.
 
     Rule CONCURRENCY: v *waits* if some edge into it is blocking with both ends in one group, or crosses
     groups from an operation that is not streaming. If v waits, every other operation o of its group must not
@@ -235,6 +282,10 @@ class Problem:
     """Rule APART: the two operations are in different groups."""
     starts: tuple[tuple[str, Time], ...] = ()
     """Rule PINNED: these operations start exactly then."""
+    implementations: tuple[Implementation, ...] = ()
+    """The choice that a search has; empty for none. Every one names the same operations, edges and values."""
+    implementation: str = ""
+    """The one whose times `operations`, `edges` and `values` have."""
     _index: Mapping[str, int] = field(init=False, repr=False, compare=False, default_factory=dict[str, int])
 
     def __post_init__(self) -> None:
@@ -252,6 +303,22 @@ class Problem:
     def operation(self, op: str) -> Operation:
         return self.operations[self._index[op]]
 
+    def implemented(self, name: str) -> "Problem":
+        """The problem with the times of that implementation. Raises StopIteration where there is none."""
+        if name == self.implementation:
+            return self
+        one = next(one for one in self.implementations if one.name == name)
+        times = {found.op: found for found in one.operations}
+        delays = {found.edge: found for found in one.edges}
+        uses = {found.value: found.uses for found in one.values}
+        return replace(
+            self,
+            operations=tuple(_timed(op, times.get(op.id)) for op in self.operations),
+            edges=tuple(_delayed(edge, delays.get(i)) for i, edge in enumerate(self.edges)),
+            values=tuple(replace(v, uses=uses[v.id]) if v.id in uses else v for v in self.values),
+            implementation=name,
+        )
+
     def unit(self, op: Operation) -> str | None:
         """The unit that an operation keeps longest, of those that are no aggregates; None where it takes none
         of these."""
@@ -265,3 +332,50 @@ class Problem:
     def monotone(self) -> bool:
         """Feasibility at I implies feasibility at I + 1 (see the module's docstring)."""
         return not self.starts and all(r.offset == 0 for op in self.operations for r in op.reservations)
+
+
+def _timed(op: Operation, times: OperationTimes | None) -> Operation:
+    if times is None:
+        return op
+    return replace(
+        op,
+        reservations=times.reservations,
+        latency=times.latency,
+        issue=times.issue,
+        polynomial=times.polynomial,
+    )
+
+
+def _delayed(edge: Edge, times: EdgeTimes | None) -> Edge:
+    return edge if times is None else replace(edge, delay=times.delay, cross_delay=times.cross_delay)
+
+
+def choice(problems: Mapping[str, Problem]) -> Problem:
+    """One problem of several that differ in times alone, by the names of the implementations: the first one,
+    with the choice of all."""
+    first, *others = problems.values()
+    if not others:
+        return first
+    ops = _differing(one.operations for one in problems.values())
+    edges = _differing(one.edges for one in problems.values())
+    values = _differing(one.values for one in problems.values())
+
+    def implementation(name: str, one: Problem) -> Implementation:
+        operations = (one.operations[i] for i in ops)
+        return Implementation(
+            name,
+            tuple(
+                OperationTimes(op.id, op.reservations, op.latency, op.issue, op.polynomial)
+                for op in operations
+            ),
+            tuple(EdgeTimes(i, one.edges[i].delay, one.edges[i].cross_delay) for i in edges),
+            tuple(ValueUses(one.values[i].id, one.values[i].uses) for i in values),
+        )
+
+    made = tuple(implementation(name, one) for name, one in problems.items())
+    return replace(first, implementations=made, implementation=made[0].name)
+
+
+def _differing(rows: Iterable[Sequence[object]]) -> list[int]:
+    """The positions at which rows of the same length differ."""
+    return [i for i, column in enumerate(zip(*rows, strict=True)) if any(one != column[0] for one in column)]

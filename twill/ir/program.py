@@ -125,6 +125,9 @@ class Program:
     takes the next tile from a counter in global memory. None: tiles are a fixed stride apart."""
     even: tuple[int, ...] = ()
     """Of pairs: numbers, by value id, that follow from the arguments and are even in every launch."""
+    parts: Mapping[int, int] = field(default_factory=dict[int, int])
+    """By `Op.index`: of how many of `ir.problem.PARTS` parts of its elements a polynomial is the
+    implementation, where that is any."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
     """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all."""

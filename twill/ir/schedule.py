@@ -118,6 +118,15 @@ class Refutation:
 
 
 @dataclass(frozen=True, slots=True)
+class Considered:
+    """Another implementation than the answer's: no interval below `proved` works, as `by` shows."""
+
+    implementation: str
+    proved: Time
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
 class Reason:
     """A constraint family that keeps the interval above the bound, as text with numbers."""
 
@@ -139,5 +148,7 @@ class Result:
     reasons: tuple[Reason, ...] = ()
     notes: tuple[str, ...] = ()
     seconds: tuple[tuple[str, float], ...] = field(default=())
+    considered: tuple[Considered, ...] = ()
+    """The other implementations that the problem has."""
     max_in_flight: int = 4
     """Schedules of up to this many iterations in flight were considered."""

@@ -68,7 +68,7 @@ def start(problem: Problem, *, joint: bool = True) -> Start:
     low, top = lower.value, largest_needed(problem, lower.value)
     refuted: list[Refutation] = []
     if low > 1:
-        refuted.append(Refutation(low - 1, None, _name(lower), 0.0, below=True))
+        refuted.append(Refutation(low - 1, None, bound_name(lower), 0.0, below=True))
     for shortage in short:
         excluded = top if shortage.least is None else shortage.least - 1
         if excluded >= low:
@@ -78,7 +78,7 @@ def start(problem: Problem, *, joint: bool = True) -> Start:
     return Start(lower, low, top, tuple(refuted), short, max(1, in_flight))
 
 
-def _name(found: Bounds) -> str:
+def bound_name(found: Bounds) -> str:
     """The bound that refutes everything below it."""
     if found.recurrence.value > found.resource.value:
         return f"RecMII {found.recurrence.circuit}"

@@ -17,7 +17,7 @@ from twill.ops import rules
 from twill.ops.arith import larger, operation, smaller
 from twill.ops.c import C_TYPES, NARROW, WIDTHS, computed, floats, written
 from twill.ops.meaning import each, integers, unsigned
-from twill.ops.row import Environment, Row, Syntax, Values
+from twill.ops.row import Environment, Polynomial, Row, Syntax, Values
 from twill.ops.rules import ruled
 from twill.ops.values import Array, Operand, element, rounded
 
@@ -102,10 +102,17 @@ def _approximate(name: str, text: str) -> Row:
     )
 
 
+def _exponential(name: str, factor: str = "") -> Row:
+    """2 to the x, of which a polynomial can compute some elements; the operand is multiplied by `factor`."""
+    text = f"exp2_approx({{0}} * {factor})" if factor else "exp2_approx({0})"
+    other = Polynomial("math.exp2 by polynomial", "exp2_parts", "exp2_parts_pair", factor)
+    return replace(_approximate(name, text), polynomial=other)
+
+
 FLOATS = ruled(
     rules.FLOATS,
-    _approximate("exp2", "exp2_approx({0})"),
-    _approximate("exp", "exp2_approx({0} * 1.44269504f)"),
+    _exponential("exp2"),
+    _exponential("exp", "1.44269504f"),
     _approximate("log2", "log2_approx({0})"),
     _approximate("log", "(log2_approx({0}) * 0.693147181f)"),
     *(

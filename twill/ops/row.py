@@ -182,6 +182,24 @@ Complaint: TypeAlias = str | None
 Rule: TypeAlias = Callable[[Op], Complaint]
 
 
+# --- another way to compute it --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Polynomial:
+    """How a polynomial computes some of the elements of a float32 tile, as exactly as the instruction that
+    computes the others (docs/costs.md)."""
+
+    cost: str
+    """The operation in machines/*.toml that says what its elements cost."""
+    function: str
+    """The runtime's template of the parts: `FUNCTION<PARTS>(register, x)`."""
+    pair: str
+    """The same of two elements."""
+    factor: str = ""
+    """What the operand is multiplied by first, as C; empty: nothing."""
+
+
 # --- the row ----------------------------------------------------------------------------------------------
 
 
@@ -220,6 +238,8 @@ class Row:
     """Its C where an overflow can not matter, as plain as a person writes it."""
     further: tuple[Expression, ...] = ()
     """The same of its further results."""
+    polynomial: Polynomial | None = None
+    """None where there is no other way to compute it."""
     identity: Mapping[str, str] | str | None = None
     """What a reduction by this operation starts from, as C: one text, or by element type."""
 

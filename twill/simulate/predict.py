@@ -6,7 +6,7 @@ Takes a program with its scheduled loops; gives the events of the run and the st
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.costs.model import extremes
+from twill.costs.model import extremes, implemented
 from twill.ir.program import Program
 from twill.simulate.explore import same
 from twill.simulate.report import Steady, steady
@@ -50,6 +50,6 @@ def paces(loops: Sequence[Scheduled]) -> Paces:
     found = dict[tuple[int | None, str], Pace]()
     for one in loops:
         if one.problem.resolution.cycles_per_unit == 1.0:
-            idle, busy = extremes(one.graph, one.machine)
+            idle, busy = extremes(implemented(one.graph, one.problem), one.machine)
             found |= {(one.loop.op.index, op.id): Pace(op, busy.operation(op.id)) for op in idle.operations}
     return found

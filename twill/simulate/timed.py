@@ -362,7 +362,8 @@ def _advance(clock: _Clock, group: _Group, action: Action) -> bool:
             _arrive(clock.barriers.arrived, phase, max([group.now, *done]))
         case BarrierWait(barrier=name, at=at) as wait if clock.model.protocol.concerns(action):
             done = clock.barriers.arrived[name, action.awaited(wait)]
-            group.now = max(group.now + costs.poll, done + costs.barrier)
+            by_mma = clock.model.protocol.dependences[name][1].by == "mma"
+            group.now = max(group.now + costs.poll, done + (0 if by_mma else costs.barrier))
             _note(clock, group, action, f"wait {name}", came, at.cycle)
         case Compute(node=node) if action.loop is not None:
             return group.done in group.mixed or _work(clock, group, action, node)
@@ -483,14 +484,18 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
         _begin(clock, group, action, node, fraction)
     pace = _pace(clock, action, node)
     units = _exclusive(clock, action, op)
-    begin = max([group.now, *(clock.units.free.get(unit, 0.0) for unit in units)])
+    principal = max((r for r in op.reservations if r.unit in units), key=lambda r: r.cycles, default=None)
+    begin = max(group.now, clock.units.free.get(principal.unit, 0.0) if principal else 0.0)
     chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
     part = min(group.left, STEP / (chosen.issue * scale * fraction)) if chosen.issue else group.left
-    group.now = begin + chosen.issue * scale * fraction * part * _beside(clock, group, begin)
-    clock.steps[group.track] = begin, group.now
+    step = scale * fraction * part
+    group.now = begin + chosen.issue * step * _beside(clock, group, begin)
     for r in chosen.reservations:
         if r.unit in units:
-            _take(clock, action, r.unit, node, begin, begin + r.cycles * scale * fraction * part, iteration)
+            first = max(begin, clock.units.free.get(r.unit, 0.0))
+            _take(clock, action, r.unit, node, first, first + r.cycles * step, iteration)
+            group.now = max(group.now, first + min(r.cycles, chosen.issue) * step - STEP)
+    clock.steps[group.track] = begin, group.now
     group.left -= part
     if group.left > 1e-9:
         return False

@@ -24,6 +24,7 @@ SHOWN = 20
 
 def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violation, ...]:
     """All violations; rules are judged with the problem's numbers, not the document's."""
+    problem = _implemented(problem, document.result.problem.implementation)
     stated, derived = document.raw, schedule_document(document.result, document.options)
     own = islice(differences(stated, _plain(derived)), SHOWN)
     found = [
@@ -41,6 +42,11 @@ def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violat
         *found,
         *check_result(fresh, joint=not options.modulo_only, in_flight=document.result.max_in_flight),
     )
+
+
+def _implemented(problem: Problem, name: str) -> Problem:
+    """The problem with the implementation that an answer states, where it has that."""
+    return problem.implemented(name) if name in [one.name for one in problem.implementations] else problem
 
 
 def differences(a: Json, b: Json, path: str = "") -> Iterator[tuple[str, str, str]]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from twill.ir.problem import Edge, Problem, Reservation, Time, Unit
-from twill.ir.schedule import Refutation, Result
+from twill.ir.schedule import Considered, Refutation, Result
 from twill.verify.capacity import PREFIX, excludes
 from twill.verify.check import check
 from twill.verify.violation import Violation
@@ -29,7 +29,49 @@ def check_result(
     """The solution by `check`, the bounds and the status; `in_flight` is how long the search promised to look
     (default: the answer's)."""
     answer = () if result.solution is None else check(result.problem, result.solution, joint=joint)
-    return (*answer, *bounds(result, joint=joint), *status(result, in_flight))
+    return (
+        *answer,
+        *bounds(result, joint=joint),
+        *status(result, in_flight),
+        *implementations(result, joint=joint),
+    )
+
+
+def implementations(result: Result, *, joint: bool = True) -> Iterator[Violation]:
+    """IMPLEMENTATION: an answer that is called the best is no worse than what is known of every other
+    implementation; what a bound shows of one is computed again."""
+    problem, solution = result.problem, result.solution
+    known_of = {one.implementation: one for one in result.considered}
+    names = [one.name for one in problem.implementations]
+    if unknown := sorted(set(known_of) - set(names)):
+        yield Violation("IMPLEMENTATION", f"there is no implementation {unknown[0]!r}")
+        return
+    for one in result.considered:
+        yield from _considered(problem.implemented(one.implementation), one, joint)
+    if solution is None or result.status != "optimal":
+        return
+    for name in names:
+        proved = known_of[name].proved if name in known_of else 0
+        if name != problem.implementation and proved < solution.interval:
+            text = f"{result.status}, and nothing shows that {name} is not better"
+            yield Violation("IMPLEMENTATION", text, needs=solution.interval, has=proved)
+
+
+def _considered(problem: Problem, one: Considered, joint: bool) -> Iterator[Violation]:
+    """Violations of what is said of another implementation."""
+    if not known(one.by):
+        yield Violation("IMPLEMENTATION", f"{one.by!r} is no engine and no bound of Twill's")
+        return
+    if not one.by.startswith(("ResMII ", "RecMII ")):
+        return
+    resource = max((_need(problem, unit) for unit in problem.units), default=0)
+    ops = [op.id for op in problem.operations]
+    arcs = [
+        _Arc(e.src, e.dst, min(e.delay, e.crossing) if joint else e.delay, e.distance) for e in problem.edges
+    ]
+    if one.proved > resource and _feasible(ops, arcs, one.proved - 1):
+        text = f"{one.by} of {one.implementation} does not force that interval"
+        yield Violation("IMPLEMENTATION", text, needs=one.proved, has=resource)
 
 
 def bounds(result: Result, *, joint: bool = True) -> Iterator[Violation]:

@@ -8,7 +8,7 @@ from twill.ir.loop import Loop
 from twill.ir.program import Descriptor, Program, WarpProgram
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import Pipelined
-from twill.ops.table import role
+from twill.ops.table import lookup, role
 from twill.warp import pairs, pipelined_loops, thread_block, tiles_in_flight
 from twill.warp.copies import element_by_element
 from twill.warp.dataflow import Code, cone, ordering
@@ -18,6 +18,7 @@ from twill.warp.ordering import ahead
 from twill.warp.plan import Draft, Plan, PlannedLoop
 from twill.warp.shared_memory import SharedMemoryPlan
 from twill.warp.store_waits import with_store_waits
+from twill.warp.tasks import Scheduled
 
 
 def assembled(draft: Draft) -> Draft:
@@ -49,12 +50,25 @@ def assembled(draft: Draft) -> Draft:
         pairs=plan.pairs,
         claiming=plan.claiming,
         even=pairs.assumptions(code) if plan.pairs else (),
+        parts=_parts(code, [one.scheduled for one in plan.loops]),
         dependences=barriers,
         synchronized=plan.synchronized or tuple(g.id for g in plan.granted if ordering(code)),
         notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers), *plan.reasons),
         warnings=tuple(_slow_loads(code, plan.loops)),
     )
     return replace(draft, program=made)
+
+
+def _parts(code: Code, loops: Sequence[Scheduled]) -> Mapping[int, int]:
+    """How much of which operations a polynomial computes, as the schedules say."""
+    parts = {
+        index: one.problem.operation(node.id).polynomial
+        for one in loops
+        for node in one.graph.nodes
+        for index in node.ops
+        if (row := lookup(code.ops[index].name)) is not None and row.polynomial is not None
+    }
+    return {index: count for index, count in sorted(parts.items()) if count}
 
 
 def _with_barriers(plan: Plan, barriers: Sequence[DependenceBarrier]) -> SharedMemory:

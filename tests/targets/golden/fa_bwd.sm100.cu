@@ -158,6 +158,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
                 }
@@ -195,6 +196,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                     }
@@ -239,6 +241,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
                     }
@@ -313,6 +316,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                 }

@@ -258,6 +258,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                 }
@@ -275,6 +276,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
                 }
@@ -329,6 +331,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
                 }
@@ -346,6 +349,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
                 }
@@ -472,6 +476,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                     }
@@ -489,6 +494,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
                     }
@@ -543,6 +549,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
                     }
@@ -560,6 +567,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
+                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
                     }

@@ -167,11 +167,15 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                     {
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(memory + 81920 + ((i_ & 31) + (thread.lane & 31) * 64 + (thread.warp & 3) * 2048 + ((thread.warp >> 2) & 1) * 32) * sizeof(__half)) = __half(unpack_f16(z_45[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
                         named_barrier_sync(group_1_barrier, 256);
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 81920;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = pack_f16(float(shared_at<__half>(memory + 81920 + (((2 * i_) & 7) + (((2 * i_) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))), float(shared_at<__half>(memory + 81920 + (((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                     }
                     dependence0.wait(count_dependence0 + i);
                     // cycle 286, stage 0: get.z_43 (tests/kernels/ttgir/panels.sm100.ttgir:72:22)
@@ -195,11 +199,15 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                 {
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<__half>(memory + 81920 + ((i_ & 31) + (thread.lane & 31) * 64 + (thread.warp & 3) * 2048 + ((thread.warp >> 2) & 1) * 32) * sizeof(__half)) = __half(unpack_f16(z_45[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
                     named_barrier_sync(group_1_barrier, 256);
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 81920;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = pack_f16(float(shared_at<__half>(memory + 81920 + (((2 * i_) & 7) + (((2 * i_) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))), float(shared_at<__half>(memory + 81920 + (((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                 }
                 // cycle 336, stage 1: store.9 (tests/kernels/ttgir/panels.sm100.ttgir:79:7)
                 {
@@ -414,11 +422,15 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     {
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(memory + 81920 + ((i_ & 31) + (thread.lane & 31) * 64 + (thread.warp & 3) * 2048 + ((thread.warp >> 2) & 1) * 32) * sizeof(__half)) = __half(unpack_f16(z_45[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
                         named_barrier_sync(group_1_barrier, 256);
+                        uint32_t read_4[16];
+                        const uint32_t read_4_at = memory + 81920;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = pack_f16(float(shared_at<__half>(memory + 81920 + (((2 * i_) & 7) + (((2 * i_) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))), float(shared_at<__half>(memory + 81920 + (((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                     }
                     dependence0.wait(count_dependence0 + i);
                     // cycle 286, stage 0: get.z_43 (tests/kernels/ttgir/panels.sm100.ttgir:72:22)
@@ -442,11 +454,15 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                 {
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<__half>(memory + 81920 + ((i_ & 31) + (thread.lane & 31) * 64 + (thread.warp & 3) * 2048 + ((thread.warp >> 2) & 1) * 32) * sizeof(__half)) = __half(unpack_f16(z_45[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
                     named_barrier_sync(group_1_barrier, 256);
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = memory + 81920;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = pack_f16(float(shared_at<__half>(memory + 81920 + (((2 * i_) & 7) + (((2 * i_) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))), float(shared_at<__half>(memory + 81920 + (((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 3) * 2048 + (thread.lane & 31) * 8 + (thread.warp & 7) * 256) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                 }
                 // cycle 336, stage 1: store.9 (tests/kernels/ttgir/panels.sm100.ttgir:79:7)
                 {

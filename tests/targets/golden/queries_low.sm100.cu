@@ -553,11 +553,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             tensor_memory_load_tile<64>(acc_22_, tensor_memory + 128 + (thread.warp % 4 << 21));
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                shared_at<float>(memory + 181248 + ((i_ & 63) + (thread.lane & 15) * 128 + ((thread.lane >> 4) & 1) * 64 + (thread.warp & 3) * 2048) * sizeof(float)) = acc_22_[((i_ & 63))];
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 181248 + (((i_ * 4) & 63) + ((thread.lane >> 4) & 1) * 64) * 4 / 128 * 8192 + swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((i_ * 4) & 63) + ((thread.lane >> 4) & 1) * 64) * 4 % 128), acc_22_, i_ * 4);
             named_barrier_sync(group_1_barrier, 128);
+            float read_6[64];
+            const uint32_t read_6_at = memory + 181248;
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) convert_layout_12[i_] = shared_at<float>(memory + 181248 + ((i_ & 3) + ((i_ >> 2) & 15) * 512 + (thread.lane & 31) * 4 + (thread.warp & 3) * 128) * sizeof(float));
+            for (int i_ = 0; i_ < 16; ++i_)
+                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 15) * 4 + (thread.warp & 3)) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128));
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) convert_layout_12[i_] = read_6[((i_ & 63))];
         }
         // store (tests/kernels/ttgir/queries_low.sm100.ttgir:98:5)
         {

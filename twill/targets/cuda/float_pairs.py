@@ -5,7 +5,7 @@ registers print two by two. A multiplication that only an addition reads becomes
 contracts single ones.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from twill.ir.loop import Op, Tensor, Value
@@ -24,6 +24,8 @@ class Paired:
     function: str
     operands: tuple[Elements, ...]
     single: Elements
+    register: Callable[[AnyPoint], str] | None = None
+    """The register of the first of both, where the function takes it."""
 
     def __call__(self, point: AnyPoint) -> str:
         return self.single(point)
@@ -81,5 +83,7 @@ def fused(ops: Sequence[Op], kept: frozenset[int]) -> frozenset[int]:
 def pair(elements: Elements, low: AnyPoint, high: AnyPoint) -> str:
     """Two elements as a float2."""
     if isinstance(elements, Paired):
-        return f"{elements.function}({', '.join(pair(one, low, high) for one in elements.operands)})"
+        register = [elements.register(low)] if elements.register else []
+        operands = (pair(one, low, high) for one in elements.operands)
+        return f"{elements.function}({', '.join((*register, *operands))})"
     return f"float2{{{elements(low)}, {elements(high)}}}"

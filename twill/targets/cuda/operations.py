@@ -33,6 +33,7 @@ from twill.targets.cuda.float_pairs import paired
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
 from twill.targets.cuda.half_pairs import halved
 from twill.targets.cuda.linear_tiles import Spread, literal
+from twill.targets.cuda.polynomial_parts import divided
 from twill.targets.cuda.register_tiles import (
     BITS,
     AnyPoint,
@@ -151,6 +152,8 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
     if 1 in type.shape or scope.narrow:
         return lambda point: number(type, cast(type, elements(point)))
     found = paired(op, operands, elements, scope.fused) if scope.float_pairs else elements
+    if parts := scope.program.parts.get(op.index):
+        found = divided(op, operands[0], parts, paired=scope.float_pairs)
     found = halved(op, operands, found)
     return found if result.id in scope.fused else scope.kept(result, found)
 

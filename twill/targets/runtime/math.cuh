@@ -19,6 +19,64 @@ __device__ __forceinline__ float exp2_approx(float x) {
     return y;
 }
 
+/// The smaller of two numbers; NaN where one is none (min.NaN.f32).
+__device__ __forceinline__ float min_nanf(float a, float b) {
+    float smaller;
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
+    return smaller;
+}
+
+/// The larger of two numbers; NaN where one is none (max.NaN.f32).
+__device__ __forceinline__ float max_nanf(float a, float b) {
+    float larger;
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
+    return larger;
+}
+
+// ---- 2 to the x on the FMA unit ------------------------------------------------------------------------------------
+//
+// x = n + f with n = floor(x), which an addition of 1.5 * 2^23 + 127, rounded down, leaves in the last bits of the sum
+// (Cody and Waite, "Software Manual for the Elementary Functions", 1980). 2^f for 0 <= f <= 1 is the polynomial of degree
+// 6 with constant term 1 whose largest relative error is least (Remez); its coefficients are rounded to float32. The
+// error is at most 1.17 ulp where the result is normal; smaller results are 0, larger ones infinite, as those of
+// ex2.approx.ftz.f32 are.
+
+constexpr float exp2_magic = 12583039.0f;
+constexpr float exp2_lowest = -127.0f, exp2_highest = 128.0f;
+/// The factor of f to the power `i` + 1.
+__device__ __forceinline__ float exp2_coefficient(int i) {
+    constexpr float found[6] = {0.6931470632553101f,   0.2402292937040329f,    0.055485278367996216f,
+                                0.009675451554358006f, 0.0012467846972867846f, 0.0002161291631637141f};
+    return found[i];
+}
+
+__device__ __forceinline__ float exp2_clamped(float x) { return max_nanf(min_nanf(x, exp2_highest), exp2_lowest); }
+
+/// 2 to the n, from the sum whose last bits are n + 127.
+__device__ __forceinline__ float exp2_whole(float sum) { return __uint_as_float(__float_as_uint(sum) << 23); }
+
+__device__ __forceinline__ float exp2_polynomial(float x) {
+    x = exp2_clamped(x);
+    const float sum = __fadd_rd(x, exp2_magic);
+    const float f = __fsub_rn(x, __fsub_rn(sum, exp2_magic));
+    float p = exp2_coefficient(5);
+#pragma unroll
+    for (int i = 4; i >= 0; --i) p = __fmaf_rn(p, f, exp2_coefficient(i));
+    p = __fmaf_rn(p, f, 1.0f);
+    float y;
+    asm("mul.ftz.f32 %0, %1, %2;" : "=f"(y) : "f"(p), "f"(exp2_whole(sum)));
+    return y;
+}
+
+constexpr int exp2_pairs = 8;
+
+/// 2 to the x of the element in register `i`: by the polynomial in `Parts` of each eight pairs of registers, on the
+/// special-function unit in the others.
+template <int Parts>
+__device__ __forceinline__ float exp2_parts(int i, float x) {
+    return i / 2 % exp2_pairs < Parts ? exp2_polynomial(x) : exp2_approx(x);
+}
+
 /// Base-2 logarithm on the special-function unit (lg2.approx.ftz.f32).
 __device__ __forceinline__ float log2_approx(float x) {
     float y;
@@ -31,20 +89,6 @@ __device__ __forceinline__ float divide(float a, float b) {
     float quotient;
     asm("div.full.f32 %0, %1, %2;" : "=f"(quotient) : "f"(a), "f"(b));
     return quotient;
-}
-
-/// The larger of two numbers; NaN where one is none (max.NaN.f32).
-__device__ __forceinline__ float max_nanf(float a, float b) {
-    float larger;
-    asm("max.NaN.f32 %0, %1, %2;" : "=f"(larger) : "f"(a), "f"(b));
-    return larger;
-}
-
-/// The smaller of two numbers; NaN where one is none (min.NaN.f32).
-__device__ __forceinline__ float min_nanf(float a, float b) {
-    float smaller;
-    asm("min.NaN.f32 %0, %1, %2;" : "=f"(smaller) : "f"(a), "f"(b));
-    return smaller;
 }
 
 // ---- packing (cvt): `low` lands in the least significant part --------------------------------------------------
@@ -190,6 +234,8 @@ __device__ __forceinline__ void store_elements(uint32_t address, const Element (
 
 TWILL_FLOAT_PAIR(add_pair, "add.rn.f32x2")
 TWILL_FLOAT_PAIR(multiply_pair, "mul.rn.f32x2")
+TWILL_FLOAT_PAIR(add_pair_down, "add.rm.f32x2")
+TWILL_FLOAT_PAIR(multiply_pair_flushed, "mul.rn.ftz.f32x2")
 
 /// a * b + c, rounded once.
 __device__ __forceinline__ float2 fma_pair(float2 a, float2 b, float2 c) {
@@ -203,6 +249,26 @@ __device__ __forceinline__ float2 fma_pair(float2 a, float2 b, float2 c) {
 __device__ __forceinline__ float2 negate_pair(float2 a) { return float2{-a.x, -a.y}; }
 
 __device__ __forceinline__ float2 subtract_pair(float2 a, float2 b) { return add_pair(a, negate_pair(b)); }
+
+__device__ __forceinline__ float2 both(float x) { return float2{x, x}; }
+
+/// Two elements of `exp2_polynomial`.
+__device__ __forceinline__ float2 exp2_polynomial_pair(float2 x) {
+    x = float2{exp2_clamped(x.x), exp2_clamped(x.y)};
+    const float2 sum = add_pair_down(x, both(exp2_magic));
+    const float2 f = fma_pair(add_pair(sum, both(-exp2_magic)), both(-1.0f), x);
+    float2 p = both(exp2_coefficient(5));
+#pragma unroll
+    for (int i = 4; i >= 0; --i) p = fma_pair(p, f, both(exp2_coefficient(i)));
+    p = fma_pair(p, f, both(1.0f));
+    return multiply_pair_flushed(p, float2{exp2_whole(sum.x), exp2_whole(sum.y)});
+}
+
+/// Two elements of `exp2_parts`, in registers `i` and `i` + 1 for an even `i`.
+template <int Parts>
+__device__ __forceinline__ float2 exp2_parts_pair(int i, float2 x) {
+    return i / 2 % exp2_pairs < Parts ? exp2_polynomial_pair(x) : float2{exp2_approx(x.x), exp2_approx(x.y)};
+}
 
 __device__ __forceinline__ void unpair(float2 pair, float& low, float& high) { low = pair.x, high = pair.y; }
 
