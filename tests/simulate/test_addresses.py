@@ -9,6 +9,7 @@ from twill.emulate.build import Build, Request, prepared
 from twill.emulate.host import Host
 from twill.extract.reader.ttgir import read
 from twill.launch.manifest import Manifest
+from twill.ops.c import c_type
 from twill.simulate.compare import arguments
 from twill.simulate.interpret import interpret
 
@@ -48,3 +49,18 @@ def test_the_emulator_has_arrays_behind_them() -> None:
     pointed = {f"*{start.before[name][i]}" for name, i in (("from", 1), ("to", 0))}
     assert set(start.before) == {"from", "to"} | pointed
     assert all(start.before[name].dtype == np.float32 for name in pointed)
+
+
+def test_arrays_of_unsigned_numbers_as_descriptors_have_them() -> None:
+    text = """
+module attributes {"ttg.num-warps" = 4 : i32} {
+  tt.func public @k(%a: !tt.ptr<ui8>, %n: i32) {
+    tt.return
+  }
+}
+"""
+    (function,) = read(text, "k.ttgir").functions
+    values, memory = arguments(function, {"n": 1})
+    assert memory.array("a", 4).dtype == np.int8
+    assert c_type(function.args[0].type) == "uint8_t*"
+    assert set(values) == {arg.id for arg in function.args}

@@ -24,8 +24,10 @@ C_TYPES: Mapping[str, str] = {
     "f8E4M3FN": "__nv_fp8_e4m3",
     "f8E5M2": "__nv_fp8_e5m2",
     "index": "int64_t",
+    **{f"si{bits}": f"int{bits}_t" for bits in (8, 16, 32, 64)},
+    **{f"ui{bits}": f"uint{bits}_t" for bits in (8, 16, 32, 64)},
 }
-"""As elements are stored."""
+"""As elements are stored; descriptors of integers say whether they have a sign."""
 
 NARROW = frozenset({"f16", "bf16", "f8E4M3FN", "f8E5M2"})
 """Floats that are computed with as `float`, and rounded where they are kept."""

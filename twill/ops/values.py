@@ -21,8 +21,9 @@ _NATIVE: Mapping[str, str] = {
     "f64": "float64",
     "i1": "bool",
     "index": "int64",
-    **{f"i{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"{sign}i{bits}": f"int{bits}" for sign in ("", "s", "u") for bits in (8, 16, 32, 64)},
 }
+"""Descriptors of integers say whether they have a sign; values do not."""
 
 
 Operand: TypeAlias = Any
