@@ -31,6 +31,8 @@ class Inputs:
     machine: str | None = None
     settings: tuple[tuple[str, str], ...] = ()
     """Arguments and constexprs of a Python kernel."""
+    tile: tuple[str, int] | None = None
+    """A constexpr of a Python kernel that is a size of its tiles, and a value that is no power of two."""
     constants: tuple[tuple[str, object], ...] = ()
     """What a kernel given as text was compiled with, where that is known."""
     persistent: bool | None = False
@@ -225,7 +227,7 @@ def origin(inputs: Inputs) -> tuple[Module, Machine]:
 
     named = machine_named(inputs.machine) if inputs.machine else None
     arch = inputs.arch or (named.arch if named else None)
-    module = load(inputs.spec, arch, dict(inputs.settings))
+    module = load(inputs.spec, arch, dict(inputs.settings), inputs.tile)
     if inputs.constants:
         module = replace(module, constants=dict(inputs.constants))
     return module, named or _default_machine(arch, module)

@@ -193,6 +193,11 @@ input_options = _group(
         help="Argument or constexpr of a Python kernel; repeatable.",
     ),
     _option(
+        "--tile",
+        type=Pair("NAME=SIZE", int),
+        help="A size that Triton does not compile: a constexpr of a Python kernel, a multiple of 16 (sm90).",
+    ),
+    _option(
         "--loop", "loops", multiple=True, metavar="NAME", help="Loop to schedule, such as for.0; repeatable."
     ),
     _option(

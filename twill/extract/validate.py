@@ -59,13 +59,13 @@ def _ruled(op: Op) -> Complaint:
 
 
 def _layouts(op: Op, module: Module) -> Complaint:
-    """Of results: as many dimensions as the tile has, every one a power of two, and all threads of the
-    module."""
+    """Of results: as many dimensions as the tile has, every one a power of two or a multiple of 16
+    (`extract.frontend.tiles`), and all threads of the module."""
     for value in op.results:
         if not isinstance(value.type, Tensor):
             continue
-        if any(size < 1 or size & (size - 1) for size in value.type.shape):
-            return f"has a result of shape {value.type.shape}, and sizes are powers of two"
+        if any(size < 1 or (size % 16 and size & (size - 1)) for size in value.type.shape):
+            return f"has a result of shape {value.type.shape}, and sizes are powers of two or multiples of 16"
         if complaint := _layout(value.type.encoding, len(value.type.shape), module):
             return complaint
     return None

@@ -6,8 +6,9 @@ others are left out, as the compiler leaves them out.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import prod
 
 from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, NvidiaMma, Slice
 
@@ -21,20 +22,24 @@ class Distribution:
     register: Bases
     lane: Bases
     warp: Bases
+    repeats: Shape = ()
+    """By dimension, how many times registers repeat all this: the odd part of a size that is no power of two.
+    Empty where every size is one."""
 
     @property
     def per_thread(self) -> int:
         """Elements in the registers of one thread."""
-        return 1 << len(self.register)
+        return prod(self.repeats) << len(self.register)
 
     @property
     def held(self) -> int:
         """Elements that all threads hold together, replicas counted."""
-        return 1 << (len(self.register) + len(self.lane) + len(self.warp))
+        return self.per_thread << (len(self.lane) + len(self.warp))
 
     def serial_along(self, axis: int) -> int:
         """Elements of one row along `axis` that a thread holds."""
-        return 1 << sum(1 for basis in self.register if basis[axis])
+        repeats = self.repeats[axis] if self.repeats else 1
+        return repeats << sum(1 for basis in self.register if basis[axis])
 
     def lanes_along(self, axis: int) -> int:
         """log2 of how many lanes of a warp share one row along `axis`."""
@@ -47,14 +52,28 @@ class Distribution:
     def moves_nothing_to(self, other: "Distribution") -> bool:
         """Every thread already holds what it holds in `other`, if in other registers."""
         return (
-            self.lane == other.lane and self.warp == other.warp and len(self.register) == len(other.register)
+            self.lane == other.lane
+            and self.warp == other.warp
+            and len(self.register) == len(other.register)
+            and self.repeats == other.repeats
         )
 
 
 @lru_cache(maxsize=4096)
 def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None:
     """The distribution of a tile of `shape`; None for an encoding whose layout is not known here or has other
-    dimensions."""
+    dimensions, or whose lanes or warps do not divide a size that is no power of two."""
+    odd = tuple(size // (size & -size or 1) or 1 for size in shape)
+    if all(part == 1 for part in odd):
+        return _of_powers(encoding, shape)
+    divided = _of_powers(encoding, tuple(size & -size for size in shape))
+    whole = _of_powers(encoding, tuple(1 << (size - 1).bit_length() for size in shape))
+    fits = divided and whole and (divided.lane, divided.warp) == (whole.lane, whole.warp)
+    return replace(divided, repeats=odd) if divided and fits else None
+
+
+def _of_powers(encoding: Encoding | None, shape: Shape) -> Distribution | None:
+    """The distribution of a tile whose sizes are powers of two."""
     match encoding:
         case Blocked() if len(shape) == len(encoding.order):
             return _fit(bases(encoding), shape)
@@ -71,7 +90,7 @@ def distribution(encoding: Encoding | None, shape: Shape) -> Distribution | None
         case DotOperand(index, Linear() as parent, None) if len(shape) == 2:
             return _fit(_whole_operand(index, parent), shape)
         case Slice(dim, parent) if dim <= len(shape):
-            return _drop(distribution(parent, (*shape[:dim], 1, *shape[dim:])), dim)
+            return _drop(_of_powers(parent, (*shape[:dim], 1, *shape[dim:])), dim)
         case _:
             return None
 
@@ -90,7 +109,8 @@ def bases(encoding: Blocked | NvidiaMma) -> Distribution:
         return _accumulator(encoding)
     reached = [1] * len(encoding.order)
     levels = (encoding.size_per_thread, encoding.threads_per_warp, encoding.warps_per_cta)
-    return Distribution(*(tuple(_extend(reached, sizes, encoding.order)) for sizes in levels))
+    register, lane, warp = (tuple(_extend(reached, sizes, encoding.order)) for sizes in levels)
+    return Distribution(register, lane, warp)
 
 
 def _accumulator(mma: NvidiaMma) -> Distribution:

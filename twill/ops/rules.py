@@ -4,6 +4,7 @@ A rule takes an operation whose number of operands is right; gives what is wrong
 those of Triton's and MLIR's own verifiers: TritonOps.td, TritonGPUAttrDefs.td, ArithOps.td.)
 """
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from math import prod
@@ -284,6 +285,15 @@ def _block(op: Op, tile: Value, coordinates: Sequence[Value]) -> Complaint:
     return None if fits else f"moves a tile of {shape(tile)} by a descriptor of {kind.shape}"
 
 
+K_BITS = 256
+"""Bits of a row of A that one instruction takes (PTX ISA, wgmma and mma: 32 bytes)."""
+
+
+def _bits(value: Value) -> int:
+    found = re.match(r"[a-z]+(\d+)", getattr(element(value), "name", ""))
+    return int(found[1]) if found else K_BITS
+
+
 def mma(op: Op) -> Complaint:
     a, b, c = map(shape, op.operands[:3])
     if (
@@ -292,6 +302,8 @@ def mma(op: Op) -> Complaint:
         or shape(op.result) != c
     ):
         return f"multiplies {a} by {b} and adds to {c}"
+    if a[-1] & (a[-1] - 1) and a[-1] * _bits(op.operands[0]) % K_BITS:
+        return f"has K = {a[-1]}, and an instruction takes {K_BITS // 8} bytes"
     if element(op.operands[2]) != element(op.result) or not all(
         isinstance(v.type, Tensor | MemDesc) for v in op.operands[:3]
     ):

@@ -26,13 +26,21 @@ from twill.ir.loop import Module
 log = logging.getLogger(__name__)
 
 
-def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None = None) -> Module:
-    """The module of `spec`. `arch` (`sm90`, `sm100`) may be left out for a file that names its target."""
+def load(
+    spec: str,
+    arch: str | None = None,
+    settings: Mapping[str, str] | None = None,
+    tile: tuple[str, int] | None = None,
+) -> Module:
+    """The module of `spec`. `arch` (`sm90`, `sm100`) may be left out for a file that names its target; `tile`
+    is a constexpr of a Python kernel with a value that is no power of two."""
+    if tile is not None and not _python(spec):
+        raise TwillError(f"{spec} is compiled already: --tile is for FILE.py:function")
     if "\n" in spec:
         return of_text(spec, arch)
     file, _, which = spec.rpartition(":") if ":" in spec and not Path(spec).exists() else (spec, "", "")
     if file.endswith(".py"):
-        return from_python(file, which, arch, settings or {})
+        return from_python(file, which, arch, settings or {}, tile)
     if is_capture(file):
         return from_ttir(kernel_of(spec).kernel, arch, settings or {})
     if found := precompiled(file):
@@ -44,6 +52,10 @@ def load(spec: str, arch: str | None = None, settings: Mapping[str, str] | None 
     module = read(at_the_cut(text_of(file), file, which), file)
     check_target(module, arch)
     return module
+
+
+def _python(spec: str) -> bool:
+    return "\n" not in spec and spec.partition(":")[0].endswith(".py")
 
 
 def of_text(text: str, arch: str | None) -> Module:
@@ -60,7 +72,13 @@ def _named(text: str) -> str:
     return name[1] if name else "kernel"
 
 
-def from_python(file: str, function: str, arch: str | None, settings: Mapping[str, str]) -> Module:
+def from_python(
+    file: str,
+    function: str,
+    arch: str | None,
+    settings: Mapping[str, str],
+    tile: tuple[str, int] | None = None,
+) -> Module:
     """Compiles a kernel up to where scheduling begins; the module's file is named after the kernel."""
     from twill.extract.frontend.triton import capability, captured
 
@@ -71,8 +89,33 @@ def from_python(file: str, function: str, arch: str | None, settings: Mapping[st
             f"{file}:{function} can be compiled for several architectures",
             help="give --arch sm90 or --arch sm100",
         )
+    if tile is not None:
+        return _of_tile(file, function, arch, from_text(settings), tile)
     text, constants = captured(file, function, arch, from_text(settings))
     return replace(read(text, f"{function}.sm{capability(arch)}.ttgir"), constants=constants)
+
+
+def _of_tile(
+    file: str, function: str, arch: str, settings: Mapping[str, object], tile: tuple[str, int]
+) -> Module:
+    """As above, for a size that Triton does not compile."""
+    from twill.extract.frontend.tiles import instantiated
+    from twill.extract.frontend.triton import capability, captured
+
+    (name, size), constants = tile, dict[str, object]()
+
+    def compiled(value: int) -> str:
+        text, found = captured(file, function, arch, {**settings, name: value})
+        if found.get(name) != value:
+            raise TwillError(f"{function} has no constexpr {name}", help="--tile sets a constexpr")
+        constants.update(found)
+        return text
+
+    if capability(arch) != 90:
+        raise TwillError(f"--tile {name}={size}: such tiles are generated for sm90 alone")
+    text = instantiated(compiled, name, size)
+    module = read(text, f"{function}.{name}{size}.sm90.ttgir")
+    return replace(module, constants={**constants, name: size})
 
 
 def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str]) -> Module:

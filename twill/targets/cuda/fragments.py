@@ -123,8 +123,11 @@ def axes(type: Tensor) -> tuple[int, ...]:
 
 
 def linear(type: Tensor, threads: int) -> Fragment:
-    """Every so many-th element."""
+    """Every so many-th element. Raises ValueError for a size that is no power of two, and the threads do not
+    divide."""
     kept = axes(type)
+    if prod(type.shape) % threads:
+        _refuse_odd(type)
     return Fragment(kept, _shape(type, kept), threads=threads)
 
 
@@ -135,13 +138,23 @@ def holding(type: Tensor) -> Fragment | Spread:
 
 
 def layout(type: Tensor) -> Fragment:
-    """Warps in accumulators are where wgmma has them; in other tiles as far down the rows as these go."""
+    """Warps in accumulators are where wgmma has them; in other tiles as far down the rows as these go. Raises
+    ValueError for sizes that are no powers of two, and the warps do not divide."""
     down, across = _warps(type.encoding)
     if not _accumulator(type.encoding):
         rows = _shape(type, axes(type))[0] if 0 in axes(type) else 16 * down * across
         down, across = _down(rows, down * across)
     kept = axes(type)
-    return Fragment(kept, _shape(type, kept), down, across)
+    made = Fragment(kept, _shape(type, kept), down, across)
+    rows, columns = made.shape[0] if 0 in kept else 0, made.shape[-1] if 1 in kept else 0
+    if rows % (16 * down) or columns % (8 * across):
+        _refuse_odd(type)
+    return made
+
+
+def _refuse_odd(type: Tensor) -> None:
+    if any(size & (size - 1) for size in type.shape):
+        raise ValueError(f"a tile of {type.shape} in registers can not be generated")
 
 
 def _shape(type: Tensor, kept: tuple[int, ...]) -> tuple[int, ...]:
