@@ -1,6 +1,7 @@
 """Kernels that ptxas would build with spills: scheduled again for fewer registers."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -45,6 +46,29 @@ def test_fewer_registers_until_nothing_is_spilled(monkeypatch: pytest.MonkeyPatc
         f"scheduled for {most - 24} registers per thread: otherwise 260"
     )
     assert f"// {found.program.notes[-1]}" in found.cuda
+
+
+def test_fewer_blocks_share_an_sm_before_schedules_change(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated
+) -> None:
+    tried = list[int]()
+
+    def again(inputs: Inputs, options: GenerateOptions, on_progress: object) -> Generated:
+        assert inputs.registers is None
+        tried.append(options.lowering.most_blocks)
+        return gemm
+
+    def said(made: Generated) -> Sequence[str]:
+        return () if tried[-1] <= 2 else SPILLED
+
+    monkeypatch.setattr(module, "generate", again)
+    monkeypatch.setattr(module, "_said", said)
+    launch = replace(gemm.program.launch, blocks=4)
+    shared = replace(gemm, program=replace(gemm.program, launch=launch))
+    found = with_fewer_registers(GEMM, OPTIONS, shared, SPILLED)
+    assert found
+    assert tried == [3, 2]
+    assert found.program.notes[-1].startswith("2 thread blocks on an SM at most: otherwise 260")
 
 
 def test_the_kernel_stays_where_nothing_helps(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:

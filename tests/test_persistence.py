@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
+from tests.kernels.programs import loops, program
 from twill import generate as module
 from twill.diagnostics import TwillError
 from twill.generate import Generated, GenerateOptions, generate, with_fewer_registers
 from twill.inputs import Inputs
 from twill.ir.program import Program
-from twill.persistence import open_to_it
+from twill.persistence import gathers, open_to_it
 from twill.warp.plan import Options as Lowering
 
 TTGIR = Path("examples/ttgir/gemm.sm90.ttgir")
@@ -131,3 +132,8 @@ def test_a_persistent_kernel_that_is_wrong_is_as_it_is_written(
     assert not walks(found)
     assert found.checked
     assert found.program.notes[-1] == "not made persistent: a slot holds nothing"
+
+
+@pytest.mark.parametrize(("kernel", "found"), [("chosen", True), ("pointers", False), ("decayed", False)])
+def test_tiles_whose_place_an_iteration_loads_are_gathered(kernel: str, *, found: bool) -> None:
+    assert gathers(program(kernel), loops(kernel)[1]) is found

@@ -315,6 +315,8 @@ def without_warnings(
     return with_fewer_registers(replace(inputs, subtile=made.subtile), options, made, said, on_progress)
 
 
+FEWER_BLOCKS = 2
+"""How many numbers of thread blocks on an SM are tried, where ptxas spills or serializes."""
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried where ptxas spills or serializes, by attempt."""
 SLOWER = 1.5
@@ -336,6 +338,8 @@ def with_fewer_registers(
     if options.schedules or inputs.registers is not None or not said:
         return None
     what, plain = said[0].split(":")[0], made.plain
+    if found := _with_fewer_blocks(inputs, options, made, what, on_progress):
+        return found
     persistent = plain is not None or bool(inputs.persistent)
     slowest = _pace(plain) if plain else SLOWER * _pace(made)
     scheduled = max(group.registers for one in made.loops for group in one.solution.groups)
@@ -351,6 +355,26 @@ def with_fewer_registers(
         if good:
             return _noted(other, f"scheduled for {registers} registers per thread: otherwise {what}")
     return _as_written(inputs, options, plain, what, on_progress) if plain else None
+
+
+def _with_fewer_blocks(
+    inputs: Inputs, options: GenerateOptions, made: Generated, what: str, on_progress: ProgressCallback
+) -> Generated | None:
+    """The same schedules with fewer thread blocks on an SM, each of which has more registers then; None where
+    there is one, or ptxas still warns."""
+    launches = (made.program.launch, *([made.program.by_tma] if made.program.by_tma else []))
+    most = max(launch.blocks for launch in launches)
+    for blocks in range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1):
+        _notes(made.program, "ptxas", on_progress)(f"{what}; trying {blocks} thread blocks on an SM")
+        try:
+            lowering = replace(options.lowering, most_blocks=blocks)
+            other = generate(inputs, replace(options, lowering=lowering), on_progress)
+            good = not _said(other)
+        except TwillError:
+            continue
+        if good:
+            return _noted(other, f"{blocks} thread blocks on an SM at most: otherwise {what}")
+    return None
 
 
 def _as_written(

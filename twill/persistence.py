@@ -10,14 +10,14 @@ in fp8.
 
 from collections.abc import Sequence
 
-from twill.ir.loop import Function
+from twill.ir.loop import Function, Op, Tensor
 from twill.ir.program import Program
 from twill.ops.table import role
 from twill.targets import target
 from twill.warp import tiles_in_flight
 from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
-from twill.warp.dataflow import read
+from twill.warp.dataflow import Code, read
 from twill.warp.tasks import Scheduled
 
 SHORT = 8
@@ -62,7 +62,7 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
     """
     alone, persistent = _as_grid(*plain), _persistent(*walking)
     blocks = _blocks(plain[0])
-    fewer = walking[0].tiles_in_flight < blocks or (blocks > 1 and _gathers(*plain))
+    fewer = walking[0].tiles_in_flight < blocks or (blocks > 1 and gathers(*plain))
     if persistent >= alone or fewer:
         return None
     return (
@@ -84,9 +84,29 @@ def _as_grid(made: Program, loops: Sequence[Scheduled]) -> float:
     return busy + (alone - busy + loops[0].machine.loads.arrival) / _blocks(made)
 
 
-def _gathers(made: Program, loops: Sequence[Scheduled]) -> bool:
+def gathers(made: Program, loops: Sequence[Scheduled]) -> bool:
     """Whether threads copy tiles from places that are loaded."""
-    return bool(with_copies(read(made.module, made.function), loops).reloaded)
+    code = with_copies(read(made.module, made.function), loops)
+    return bool(code.reloaded) or any(
+        role(op) == "pointer_load" and isinstance(op.result.type, Tensor) and _placed_by_load(code, one, op)
+        for one in loops
+        for op in one.loop.op.inner()
+    )
+
+
+def _placed_by_load(code: Code, one: Scheduled, load: Op) -> bool:
+    """Whether an iteration loads where a tile lies."""
+    inside = {op.index for op in one.loop.op.inner()}
+    todo, seen = list(load.operands[:1]), set[int]()
+    while todo:
+        maker = code.maker(todo.pop())
+        if maker is None or maker.index not in inside or maker.index in seen:
+            continue
+        if role(maker) == "pointer_load":
+            return True
+        seen.add(maker.index)
+        todo += maker.operands
+    return False
 
 
 def _blocks(made: Program) -> int:

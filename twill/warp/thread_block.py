@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from twill.ir.channels import Channel
 from twill.ir.effects import effects, registers
-from twill.ir.loop import Scalar, Tensor, Type, Value
+from twill.ir.loop import Scalar, Tensor, Type
 from twill.ir.operands import Register
 from twill.ir.program import Launch, Variable, WarpProgram
 from twill.ir.schedule import Group as Granted
@@ -157,28 +157,21 @@ def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int) -
 
 
 def _offsets(code: Code, ops: Sequence[int], threads: int) -> int:
-    """Registers for the offsets of a thread's copies that are the same in every iteration, of 32 bits or 64,
-    and for where they go; none are kept for a number."""
+    """Registers for the offsets of a thread's copies, of 32 bits or 64, and for where they go; none are kept
+    for a number."""
     tile, vector = code.ops[ops[-1]].result.type, code.copies[ops[-1]]
     if not isinstance(tile, Tensor):
         return 0
     copies = -(-tile_bytes(tile.shape, tile.dtype) // (vector * threads))
     added = [code.ops[index].operands[1] for index in ops if role(code.ops[index]) == "address"]
-    kept = [one for one in added if isinstance(one.type, Tensor) and not _moves(code, one)]
     wide = any(
-        one.type.dtype == Scalar("i64") and (maker := code.maker(one)) is not None and role(maker) != "splat"
-        for one in kept
-        if isinstance(one.type, Tensor)
+        isinstance(one.type, Tensor)
+        and one.type.dtype == Scalar("i64")
+        and (maker := code.maker(one)) is not None
+        and role(maker) != "splat"
+        for one in added
     )
-    return copies * (2 if wide else bool(kept)) + 1
-
-
-def _moves(code: Code, value: Value) -> bool:
-    """Whether an index follows from the iteration: from the induction variable, or from what is loaded."""
-    maker = code.maker(value)
-    if maker is None:
-        return all(value.id != arg.id for arg in code.function.args)
-    return role(maker) in ("pointer_load", "tma_load") or any(_moves(code, one) for one in maker.operands)
+    return copies * (2 if wide else 1) + 1
 
 
 def most_registers(granted: Sequence[Granted], one: Scheduled) -> Mapping[int, int]:

@@ -45,7 +45,7 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
             {
                 uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((q + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((q + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                 #pragma unroll
                 for (int g_ = 0; g_ < 4; ++g_) {
                     transpose_quad(words_[g_]);

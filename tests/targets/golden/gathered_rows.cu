@@ -211,18 +211,10 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
         // store (tests/kernels/ttgir/gathered_rows.sm90.ttgir:100:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_[g_ - begin_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N)));
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_, true);
             }
         }
     }

@@ -28,7 +28,7 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<56>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -323,7 +323,7 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<56>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_28 = 0;

@@ -97,18 +97,10 @@ jumping_tma_kernel(const __grid_constant__ CUtensorMap map_x_19, const __grid_co
         // store (tests/kernels/ttgir/jumping.sm90.ttgir:88:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_[g_ - begin_], true);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_, true);
             }
         }
     }
@@ -435,18 +427,10 @@ jumping_kernel(__half* a, __half* b, int32_t* steps, __half* c, int32_t M, int32
         // store (tests/kernels/ttgir/jumping.sm90.ttgir:88:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_[g_ - begin_], true);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_, true);
             }
         }
     }

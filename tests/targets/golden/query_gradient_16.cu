@@ -29,7 +29,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<32>();
+        registers_decrease<40>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -100,7 +100,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<224>();
+        registers_increase<216>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_keys_38 = 0;
@@ -126,7 +126,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
             {
                 uint32_t words_[8][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                 #pragma unroll
                 for (int g_ = 0; g_ < 8; ++g_) {
                     transpose_quad(words_[g_]);
@@ -139,7 +139,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
             {
                 uint32_t words_[8][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((g + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((g + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                 #pragma unroll
                 for (int g_ = 0; g_ < 8; ++g_) {
                     transpose_quad(words_[g_]);
@@ -372,7 +372,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<32>();
+        registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_keys_38 = 0;
@@ -398,11 +398,15 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
             keep(kept_keys_38_to);
             keep(kept_keys_38_at0);
             uint32_t kept_p_44_to[1];
+            uint32_t kept_p_44_at0[2];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                 kept_p_44_to[0] = chunk_ / 8 * 2048 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 2; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(stride)) + uint32_t(int32_t((chunk_ * 4)));
             }
             keep(kept_p_44_to);
+            keep(kept_p_44_at0);
             if (n >= 1) {
                 // cycle 0, stage 0: copy keys_38 (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:77:18)
                 channel_keys_38.producer_acquire(count_keys_38);
@@ -425,7 +429,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     float* from_ = v;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 1024, advanced(from_, uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(stride)) + uint32_t(int32_t((chunk_ * 4))) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                 }
                 channel_p_44.producer_commit(count_p_44);
                 for (int32_t i = 1; i < n; ++i) {
@@ -450,7 +454,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         float* from_ = v;
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 1024, advanced(from_, uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(stride)) + uint32_t(int32_t((chunk_ * 4))) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                     }
                     channel_p_44.producer_commit(count_p_44 + i);
                 }
@@ -460,7 +464,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
         count_p_44 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<224>();
+        registers_increase<216>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_keys_38 = 0;
@@ -486,7 +490,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
             {
                 uint32_t words_[8][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((q + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                 #pragma unroll
                 for (int g_ = 0; g_ < 8; ++g_) {
                     transpose_quad(words_[g_]);
@@ -499,7 +503,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
             {
                 uint32_t words_[8][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((g + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
+                for (int g_ = 0; g_ < 8; ++g_) load_words(words_[g_], ((g + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 4 * 2 + g_ % 2) % 2) + (g_ / 4 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                 #pragma unroll
                 for (int g_ = 0; g_ < 8; ++g_) {
                     transpose_quad(words_[g_]);

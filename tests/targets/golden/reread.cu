@@ -437,7 +437,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             {
                 uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                 #pragma unroll
                 for (int g_ = 0; g_ < 4; ++g_) {
                     transpose_quad(words_[g_]);
@@ -1013,7 +1013,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             {
                 uint32_t words_[4][4] = {};
                 #pragma unroll
-                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)), true);
+                for (int g_ = 0; g_ < 4; ++g_) load_words(words_[g_], ((v + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                 #pragma unroll
                 for (int g_ = 0; g_ < 4; ++g_) {
                     transpose_quad(words_[g_]);

@@ -287,18 +287,10 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
         // store (tests/kernels/ttgir/scaled.sm90.ttgir:124:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_[g_ - begin_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N)));
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_, true);
             }
         }
     }
@@ -654,18 +646,10 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
         // store (tests/kernels/ttgir/scaled.sm90.ttgir:124:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_[g_ - begin_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N)));
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_45[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_14 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_, true);
             }
         }
     }

@@ -199,18 +199,10 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_co
         // store (tests/kernels/ttgir/settled.sm90.ttgir:79:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_[g_ - begin_], true);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_, true);
             }
         }
         __threadfence();
@@ -274,18 +266,10 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_co
         // store (tests/kernels/ttgir/settled.sm90.ttgir:110:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_[g_ - begin_], true);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_, true);
             }
         }
     }
@@ -548,18 +532,10 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
         // store (tests/kernels/ttgir/settled.sm90.ttgir:79:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_[g_ - begin_], true);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_24[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_, true);
             }
         }
         __threadfence();
@@ -625,18 +601,10 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
         // store (tests/kernels/ttgir/settled.sm90.ttgir:110:5)
         {
             #pragma unroll
-            for (int begin_ = 0; begin_ < 8; begin_ += 4) {
-                uint32_t words_[4][4];
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) {
-                    words_[g_ - begin_][0] = convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 0];
-                    words_[g_ - begin_][1] = convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 2];
-                    words_[g_ - begin_][2] = convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 0];
-                    words_[g_ - begin_][3] = convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 2];
-                    transpose_quad(words_[g_ - begin_]);
-                }
-                #pragma unroll
-                for (int g_ = begin_; g_ < begin_ + 4; ++g_) store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_[g_ - begin_], true);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_30[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_30[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                store_words(((o + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_, true);
             }
         }
     }

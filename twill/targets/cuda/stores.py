@@ -22,8 +22,8 @@ from twill.warp.channels import bits
 
 _WORDS = 4
 """That one store takes: 16 bytes."""
-_BATCH = 4
-"""Stores of 16 bytes whose words are exchanged together, in 16 registers."""
+_TOGETHER = 4
+"""Stores of 16 bytes of a tile, at most, whose words are exchanged together, in 16 registers."""
 
 
 @cache
@@ -101,7 +101,7 @@ def _sixteen_bytes_loaded(scope: Scope, op: Op, name: str, form: Fragment) -> li
     return [
         f"uint32_t words_[{form.registers // 8}][{_WORDS}] = {{}};",
         UNROLL,
-        f"{each} load_words(words_[g_], {pointer}, {condition});",
+        f"{each} {guard(condition)}load_words(words_[g_], {pointer});",
         UNROLL,
         f"{each} {{",
         "    transpose_quad(words_[g_]);",
@@ -144,31 +144,30 @@ def _moved(form: Fragment) -> _Moved:
 
 
 def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
-    """Exchanges of several stores overlap: a branch around each store would end them one by one."""
+    """The exchanges of a few stores overlap: a branch around each store would end them one by one. Those of a
+    large tile have branches, else the addresses of all its stores would be computed before the first."""
     pointer, condition = _placed(scope, op.operands[0], op.operands[2:], _moved(form))
     groups = form.registers // 8
-    batch = next(n for n in range(_BATCH, 0, -1) if groups % n == 0)
-    own = "words_[g_ - begin_]" if groups > batch else "words_[g_]"
-    parts = [f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS)]
-    first, end = ("begin_", f"begin_ + {batch}") if groups > batch else ("0", str(groups))
-    each = f"for (int g_ = {first}; g_ < {end}; ++g_)"
-    lines = [
-        f"uint32_t words_[{batch}][{_WORDS}];",
+    words = ", ".join(f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS))
+    each = f"for (int g_ = 0; g_ < {groups}; ++g_)"
+    if groups > _TOGETHER:
+        return [
+            UNROLL,
+            f"{each} {{",
+            f"    uint32_t words_[{_WORDS}] = {{{words}}};",
+            "    transpose_quad(words_);",
+            f"    {guard(condition)}store_words({pointer}, words_, true);",
+            "}",
+        ]
+    return [
+        f"uint32_t words_[{groups}][{_WORDS}];",
         UNROLL,
         f"{each} {{",
-        *(f"    {own}[{i}] = {part};" for i, part in enumerate(parts)),
-        f"    transpose_quad({own});",
+        *(f"    words_[g_][{i}] = {word};" for i, word in enumerate(words.split(", "))),
+        "    transpose_quad(words_[g_]);",
         "}",
         UNROLL,
-        f"{each} store_words({pointer}, {own}, {condition});",
-    ]
-    if groups == batch:
-        return lines
-    return [
-        UNROLL,
-        f"for (int begin_ = 0; begin_ < {groups}; begin_ += {batch}) {{",
-        *(f"    {line}" for line in lines),
-        "}",
+        f"{each} store_words({pointer}, words_[g_], {condition});",
     ]
 
 

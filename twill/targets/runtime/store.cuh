@@ -32,12 +32,12 @@ __device__ __forceinline__ void store_words(T* to, const uint32_t (&words)[4], b
                  : "memory");
 }
 
-/// 16 bytes, from such an address, if the condition holds.
+/// 16 bytes, from such an address.
 template <class T>
-__device__ __forceinline__ void load_words(uint32_t (&words)[4], const T* from, bool condition) {
-    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %5, 0;\n@p ld.global.v4.b32 {%0, %1, %2, %3}, [%4];\n}\n"
-                 : "+r"(words[0]), "+r"(words[1]), "+r"(words[2]), "+r"(words[3])
-                 : "l"(__cvta_generic_to_global(from)), "r"(uint32_t(condition))
+__device__ __forceinline__ void load_words(uint32_t (&words)[4], const T* from) {
+    asm volatile("ld.global.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(words[0]), "=r"(words[1]), "=r"(words[2]), "=r"(words[3])
+                 : "l"(__cvta_generic_to_global(from))
                  : "memory");
 }
 
