@@ -1,5 +1,6 @@
 """Machine files: those that come with Twill, and mistakes in others."""
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -140,3 +141,13 @@ def test_an_operation_costs_as_another_one_unless_it_has_a_cost_of_its_own() -> 
     own = '[costs.mine]\nops = ["math.asin"]\nrate = { alu = 1 }\nlatency = 1\nsource = "estimate"\n'
     mine = machines.parse(f'schema = "twill.machine/1"\nbase = "h200"\nname = "mine"\n{own}', "mine.toml")
     assert charge(work, mine).units["alu"] == 128 * 128
+
+
+def test_every_estimate_of_the_b200_states_its_uncertainty() -> None:
+    """No B200 was measured."""
+    made = machines.load("b200")
+    sources = [cost.source for cost in made.costs.values()] + list(made.sources.values())
+    estimates = [source for source in sources if "estimate" in source]
+    assert len(estimates) > 20
+    bounded = re.compile(r"within a factor|\d to \d|up to|perhaps \d")
+    assert not [source for source in estimates if not bounded.search(source)]
