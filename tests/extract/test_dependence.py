@@ -270,19 +270,6 @@ def test_a_change_of_layout_takes_over_the_registers_of_its_operand() -> None:
     assert [(use.node, use.keeps) for use in made.uses] == [("convert.e", False)]
 
 
-def test_a_broadcast_from_before_the_loop_takes_the_room_of_its_column() -> None:
-    column = "tensor<64xf32, #ttg.slice<{dim = 1, parent = #mma}>>"
-    before = f"""\
-%pointers = tt.splat %p : !tt.ptr<f32> -> tensor<64x!tt.ptr<f32>, #ttg.slice<{{dim = 1, parent = #mma}}>>
-%loaded = tt.load %pointers : tensor<64x!tt.ptr<f32>, #ttg.slice<{{dim = 1, parent = #mma}}>>
-%column = tt.expand_dims %loaded {{axis = 1 : i32}} : {column} -> tensor<64x1xf32, #mma>
-%weights = tt.broadcast %column : tensor<64x1xf32, #mma> -> {T}
-"""
-    found = loop(LOAD + DOT + f"%e = arith.mulf %d, %weights : {T}\n", before=before)
-    (held,) = [i for i in found.invariants if i.tile.place == "registers"]
-    assert (held.id, held.tile.registers, held.users) == ("loaded", 2, ("mul.e",))
-
-
 def test_index_arithmetic_is_folded_only_where_it_addresses() -> None:
     row = "tensor<64xi32, #ttg.slice<{dim = 1, parent = #mma}>>"
     before = f"%start = arith.constant dense<0> : {row}\n"

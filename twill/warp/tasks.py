@@ -168,7 +168,8 @@ def _located(code: Code, loop: Loop, graph: Graph) -> Callable[[Value], bool]:
         if loaded(code, value) is not None or value.id in shared | code.resident:
             return True
         if maker.index not in inside:
-            return not code.rematerialized(maker) and maker.name not in IMPLICIT
+            shown = role(maker) in ("broadcast", "expand")
+            return not (shown or code.rematerialized(maker)) and maker.name not in IMPLICIT
         folded = role(maker) == "constant" or (role(maker) == "layout" and maker.index not in roots)
         if folded or maker.index in code.reloaded:
             return False

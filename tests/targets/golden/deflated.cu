@@ -38,7 +38,6 @@ deflated_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_con
         float load_30[2];
         int32_t muli_1;
         float s_10[32];
-        float s_4[32];
         float s_9[32];
         uint32_t truncf_41[4][4];
         float x[32];
@@ -46,7 +45,7 @@ deflated_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_con
         float x_16[32];
         uint32_t x_17[4][4];
         float x_19[32];
-        // broadcast.s_4 (tests/kernels/ttgir/deflated.sm90.ttgir:59:12)
+        // load.30 (tests/kernels/ttgir/deflated.sm90.ttgir:57:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 64;
@@ -68,8 +67,6 @@ deflated_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_con
             for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = unpack_f16(load_25_[i_ / 8][i_ / 2 % 4], i_ % 2);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) load_30[i_] = *(r + (muli_1 + int32_t(thread.row + 8 * i_)));
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) s_4[i_] = load_30[i_ / 2 % 2];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) x[i_] = extf_27[i_];
@@ -133,7 +130,7 @@ deflated_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_con
                 // cycle 499, stage 0: sub.s_10 (tests/kernels/ttgir/deflated.sm90.ttgir:69:15)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) s_10[i_] = (s_9[i_] - s_4[i_]);
+                    for (int i_ = 0; i_ < 32; ++i_) s_10[i_] = (s_9[i_] - load_30[i_ / 2 % 2]);
                 }
                 // cycle 529, stage 0: trunc.acc_11 (tests/kernels/ttgir/deflated.sm90.ttgir:70:17)
                 {
@@ -219,7 +216,7 @@ deflated_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_con
                     // cycle 499, stage 0: sub.s_10 (tests/kernels/ttgir/deflated.sm90.ttgir:69:15)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) s_10[i_] = (s_9[i_] - s_4[i_]);
+                        for (int i_ = 0; i_ < 32; ++i_) s_10[i_] = (s_9[i_] - load_30[i_ / 2 % 2]);
                     }
                     // cycle 529, stage 0: trunc.acc_11 (tests/kernels/ttgir/deflated.sm90.ttgir:70:17)
                     {

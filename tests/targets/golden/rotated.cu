@@ -40,6 +40,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         int32_t trips_0 = 0;
         float acc_12[64];
         float convert_layout_23[32];
+        float cos_4[4];
         int32_t divsi_13;
         int32_t divsi_8;
         float extf_27[32];
@@ -47,12 +48,11 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         int32_t muli_3;
         float outLHS[16];
         float outRHS[16];
+        float sin_6[4];
         uint32_t truncf_24[8][4];
-        float turned[16];
-        float turned_10[16];
         float turned_15[16];
         float turned_18[16];
-        // broadcast.turned_10 (tests/kernels/ttgir/rotated.sm90.ttgir:53:18)
+        // sin.6 (tests/kernels/ttgir/rotated.sm90.ttgir:50:10)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = wrap_mul(get_program_id_0_, 128);
@@ -64,16 +64,10 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             float angle_9_[4];
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) angle_9_[i_] = (angle_8_[((i_ & 3))] * 0.01f);
-            float cos_4_[4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) cos_4_[i_] = cosf(angle_9_[((i_ & 3))]);
-            float sin_6_[4];
+            for (int i_ = 0; i_ < 4; ++i_) cos_4[i_] = cosf(angle_9_[((i_ & 3))]);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) sin_6_[i_] = sinf(angle_9_[((i_ & 3))]);
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) turned[i_] = cos_4_[(((i_ >> 2) & 3))];
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) turned_10[i_] = sin_6_[(((i_ >> 2) & 3))];
+            for (int i_ = 0; i_ < 4; ++i_) sin_6[i_] = sinf(angle_9_[((i_ & 3))]);
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -101,10 +95,10 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     for (int i_ = 0; i_ < 16; ++i_) outRHS[i_] = extf_27[((i_ & 15) * 2 + 1)];
                     float turned_13_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS[((i_ & 15))] * turned[((i_ & 15))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                     float turned_14_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS[((i_ & 15))] * turned_10[((i_ & 15))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) turned_15[i_] = (turned_13_[((i_ & 15))] - turned_14_[((i_ & 15))]);
                 }
@@ -112,10 +106,10 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                 {
                     float turned_16_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS[((i_ & 15))] * turned_10[((i_ & 15))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                     float turned_17_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS[((i_ & 15))] * turned[((i_ & 15))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                 }
@@ -167,10 +161,10 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         for (int i_ = 0; i_ < 16; ++i_) outRHS[i_] = extf_27[((i_ & 15) * 2 + 1)];
                         float turned_13_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS[((i_ & 15))] * turned[((i_ & 15))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                         float turned_14_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS[((i_ & 15))] * turned_10[((i_ & 15))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) turned_15[i_] = (turned_13_[((i_ & 15))] - turned_14_[((i_ & 15))]);
                     }
@@ -178,10 +172,10 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     {
                         float turned_16_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS[((i_ & 15))] * turned_10[((i_ & 15))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                         float turned_17_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS[((i_ & 15))] * turned[((i_ & 15))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                     }

@@ -402,7 +402,6 @@ class Builder:
         for op in self.nodes:
             for value in self.body.reads(op):
                 outer, _ = root(self.body, self.folding, value) if buffer(value) else self.body.trace(value)
-                outer = self._seen_through(outer)
                 if self.body.owner(outer) is None and outer.id not in written and self._takes_room(outer):
                     users = found.setdefault(outer.id, (outer, []))[1]
                     users.append(self.ids[op.index])
@@ -411,12 +410,6 @@ class Builder:
             if held:
                 yield Invariant(outer.name.removeprefix("%"), held, tuple(dict.fromkeys(users)))
         yield from self._copies_of_scales()
-
-    def _seen_through(self, value: Value) -> Value:
-        """What a broadcast from outside shows: its readers need the registers of the row or column alone."""
-        while (op := self.body.definer(value)) is not None and role(op) in ("broadcast", "expand"):
-            (value,) = op.operands
-        return value
 
     def _copies_of_scales(self) -> Iterator[Invariant]:
         """In tensor memory, of each block-scaled MMA."""
