@@ -88,6 +88,8 @@ VARIANTS = {
     "fa_fwd": Variant("fa_fwd", small=ROWS),
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
+    "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
+    "fa_fwd_masked.persistent": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),
     "fa_bwd": Variant("fa_bwd", small=ROWS),
     "fa_bwd_subtiled": Variant("fa_bwd_subtiled", small=ROWS),
 }

@@ -335,6 +335,46 @@ def fa_bwd_subtiled(
     dk_desc.store([key, 0], (dy * scale).to(dk.dtype.element_ty))
 
 
+@triton.jit
+def fa_fwd_masked(
+    q, k, v, o, lse, scale, heads, length, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """As `fa_fwd_causal`, in one loop: a block of keys that reaches beyond the first query is masked."""
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    o_desc = tl.make_tensor_descriptor(o, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    first_key = tl.program_id(1) * length
+    query0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * (2 * BLOCK_M)  # the longest first
+    query1 = query0 + BLOCK_M
+    scale2 = scale * LOG2_E
+
+    x0 = q_desc.load([first_key + query0, 0])
+    x1 = q_desc.load([first_key + query1, 0])
+    acc0 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    acc1 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    highest0 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    highest1 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total0 = tl.zeros([BLOCK_M], tl.float32)
+    total1 = tl.zeros([BLOCK_M], tl.float32)
+    seen = tl.arange(0, BLOCK_M)[:, None] - tl.arange(0, BLOCK_N)[None, :]
+    for start in range(0, min(query0 + 2 * BLOCK_M, length), BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        scores0 = tl.dot(x0, y.T)
+        scores1 = tl.dot(x1, y.T)
+        if start + BLOCK_N > query0:
+            scores0 = tl.where(seen >= start - query0, scores0, float("-inf"))
+            scores1 = tl.where(seen >= start - query1, scores1, float("-inf"))
+        weights0, shrink0, highest0, total0 = softmax_step(scores0, highest0, total0, scale2)
+        weights1, shrink1, highest1, total1 = softmax_step(scores1, highest1, total1, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc0 = tl.dot(weights0.to(z.dtype), z, acc0 * shrink0[:, None])
+        acc1 = tl.dot(weights1.to(z.dtype), z, acc1 * shrink1[:, None])
+    store_rows(o_desc, lse, first_key + query0, acc0, highest0, total0, BLOCK_M)
+    store_rows(o_desc, lse, first_key + query1, acc1, highest1, total1, BLOCK_M)
+
+
 # --- how twill compiles them ------------------------------------------------------------------------------------------
 
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
@@ -356,6 +396,7 @@ TWILL = {
     "fa_fwd": {**FORWARD, "BLOCK_M": 128, "BLOCK_N": 128, "sm90": {"num_warps": 8}, "sm100": {"num_warps": 4}},
     "fa_fwd_subtiled": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_fwd_causal": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
+    "fa_fwd_masked": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_bwd": {**BACKWARD, "BLOCK_N": 128, "num_warps": 8, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_bwd_subtiled": {**BACKWARD, "BLOCK_M": 64, "BLOCK_N": 128, "num_warps": 8},
 }
@@ -576,6 +617,7 @@ BENCH = {
     "fa_fwd": {"case": whole_case, "shapes": LENGTHS},
     "fa_fwd_subtiled": {"case": subtiled_case, "shapes": LENGTHS},
     "fa_fwd_causal": {"case": causal_case, "shapes": LENGTHS},
+    "fa_fwd_masked": {"case": causal_case, "shapes": LENGTHS},
     "fa_bwd": {"case": backward_case, "shapes": LENGTHS},
     "fa_bwd_subtiled": {"case": backward_case, "shapes": LENGTHS},
 }
