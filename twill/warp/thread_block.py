@@ -26,9 +26,6 @@ addresses of an iteration (counted in SASS)."""
 EACH_TILE = 12
 """Registers of a single warp that copies tiles by cp.async, for each tile after the first (counted in
 SASS)."""
-VARIABLES = 2
-"""Numbers that a group keeps from statement to statement in a loop that stands alone, of those `COPYING`
-counts."""
 ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
 
@@ -142,8 +139,7 @@ def _copying(code: Code, program: WarpProgram) -> int:
         return EACH_TILE * max(0, len(loads) - 1)
     if not loads:
         return 0
-    kept = max(0, len(program.variables) - VARIABLES)
-    return _all_offsets(code, loads.values(), 32 * program.warps) + kept
+    return _all_offsets(code, loads.values(), 32 * program.warps) + len(program.variables)
 
 
 def copying(code: Code, tasks: Iterable[Task]) -> int:

@@ -252,7 +252,7 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<56>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_24_y_27 = 0;

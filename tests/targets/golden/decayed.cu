@@ -34,7 +34,7 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<48>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -143,7 +143,7 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<120>();
+        registers_increase<112>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_25 = 0;
@@ -429,7 +429,7 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_25 = 0;
@@ -471,13 +471,17 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
             keep(kept_gate_36_to);
             keep(kept_gate_36_at0);
             uint32_t kept_x_25_to[1];
+            uint32_t kept_x_25_at0[4];
             uint32_t kept_x_25_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 kept_x_25_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_25_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride));
                 kept_x_25_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_x_25_to);
+            keep(kept_x_25_at0);
             keep(kept_x_25_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
@@ -535,10 +539,10 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     keep(from_);
                     if (at_ + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride)) + uint32_t(uint32_t(at_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride)) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
                     }
                 }
                 channel_x_25.producer_commit(count_x_25);
@@ -598,10 +602,10 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                         keep(from_);
                         if (at_ + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride)) + uint32_t(uint32_t(at_) * uint32_t(stride))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride)) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
                         }
                     }
                     channel_x_25.producer_commit(count_x_25 + i);
@@ -614,7 +618,7 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
         count_gate_36 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<120>();
+        registers_increase<112>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_25 = 0;
