@@ -11,7 +11,8 @@ import subprocess
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from math import prod
 from pathlib import Path
 
 from tests.emulate.builds import build, numbers
@@ -43,10 +44,14 @@ for sm_100a, and its PTX is executed instruction by instruction with the hazards
 proxy and mbarriers checked (`twill emulate`). The interval is the schedule's; predicted is what the timed
 simulation of the generated program takes, from the costs in machines/b200.toml, of which many are estimates.
 Kernels whose names end in `pairs` are those of clusters of two thread blocks (`--pairs`), executed as such;
-their schedules count the whole of B, of which each block loads half.
+their schedules count the whole of B, of which each block loads half. `polynomial`: with `--polynomial-exp2`.
 
-| kernel | groups (warps) | interval | predicted | registers | spills, bytes | relative error | hazards |
-| --- | --- | --- | --- | --- | --- | --- | --- |"""
+TFLOP/s follow from the predicted cycles of the steady state of the first loop, at 148 SMs and 1.85 GHz, with
+one thread block on each. In brackets: with barriers and waits (`[handover]`, taken over from sm_90) that take
+twice and half as long; other estimates, such as the rates of tensor memory, are not varied.
+
+| kernel | groups (warps) | interval | predicted | TFLOP/s | registers | spills | relative error | hazards |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 SECOND = """
 ## Instructions of the steady state
 
@@ -60,10 +65,12 @@ one instruction, counts for two on its unit, and for one among all.
 TAIL = """
 Of kernels with several loops the first is counted. Warps of their own issue the MMAs of groups that compute,
 where warps are free. What is left: each wait that is passed costs 55 cycles here, a number taken over from
-sm_90, and a tile is loaded from tensor memory by one statement that waits for all of it, so groups of
-attention take longer than their schedules have it (see predicted); and the groups that share the exponential
-unit keep their distance by dependences alone. The polynomial exp2, block scales that threads load, and 4-bit
-floats beside 8-bit ones are not generated.
+sm_90, and MMAs that other warps issue are handed over by barriers which the schedule does not count, so
+groups of attention take longer than their schedules have it (see predicted). The prediction lets a reduction
+follow its load from tensor memory chunk by chunk, as the schedule does; the code waits for the whole tile
+first, which may take up to 192 cycles more for each tile of 128 columns. The groups that share the
+exponential unit keep their distance by dependences alone. Block scales that threads load, and 4-bit floats
+beside 8-bit ones, are not generated.
 """
 
 
@@ -135,6 +142,22 @@ def charged(kernel: str, made: Program, group: WarpProgram) -> Counter[str]:
     return found
 
 
+SMS, CLOCK = 148, 1.85e9
+"""At which rates are stated, as published figures are."""
+
+
+def rate(kernel: str, made: Program, scale: float) -> float:
+    """TFLOP/s of the steady state of the first loop, with so many times the costs of barriers and waits."""
+    scheduled = loops(kernel)[1]
+    first = scheduled[0]
+    handover = first.machine.handover
+    slower = replace(handover, barrier=round(handover.barrier * scale), poll=round(handover.poll * scale))
+    machine = replace(first.machine, handover=slower)
+    timed = predict(made, tuple(replace(one, machine=machine) for one in scheduled)).loops
+    flops = sum(2 * prod(work.mnk) for node in first.graph.nodes for work in node.work if work.mnk)
+    return flops / timed[first.loop.path].interval * SMS * CLOCK / 1e12
+
+
 def rows(kernel: str) -> tuple[str, list[str]]:
     """A row of the first table, and those of the second."""
     made = program(kernel)
@@ -148,12 +171,14 @@ def rows(kernel: str) -> tuple[str, list[str]]:
     problem = wrong(build(kernel), compared)
     error = max(result.error for result in compared)
     timed = predict(made, loops(kernel)[1]).loops
+    rates = [f"{rate(kernel, made, scale):.0f}" for scale in (1.0, 2.0, 0.5)]
     intervals = ", ".join(str(one.solution.interval) for one in loops(kernel)[1])
     predicted = ", ".join(f"{found.interval:.0f}" for found in timed.values())
     groups = ", ".join(str(group.warps) for group in made.groups)
+    speed = f"{rates[0]} ({rates[1]} to {rates[2]})"
     first = (
-        f"| {kernel.removesuffix('.sm100')} | {groups} | {intervals} | {predicted} | {one.registers} |"
-        f" {one.spills} | {error:.0e}{f' {problem}' if problem else ''} | none |"
+        f"| {kernel.removesuffix('.sm100')} | {groups} | {intervals} | {predicted} | {speed} |"
+        f" {one.registers} | {one.spills} | {error:.0e}{f' {problem}' if problem else ''} | none |"
     )
     second = list[str]()
     for group in made.groups:

@@ -14,7 +14,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tests.emulate.builds import numbers
-from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, architecture, joined, loops, program
+from tests.kernels.programs import (
+    CARRIED,
+    EXAMPLES,
+    INVARIANT,
+    PAIRED,
+    architecture,
+    joined,
+    loops,
+    program,
+)
 from twill.diagnostics import TwillError
 from twill.emulate import HazardError
 from twill.emulate.build import Build, Request, run, wrong
@@ -38,7 +47,9 @@ FURTHER: Mapping[str, Sequence[Request]] = {
         Request({"M": 256, "N": 256, "K": 64}, grid=(2, 1, 1)),
     ),
     "gemm.sm100": (Request({"M": 128, "N": 256, "K": 64 * 6}),),
+    "gemm_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
     "gemm_persistent": (Request({"M": 256, "N": 512, "K": 200}),),
+    "gemm_persistent.sm100": (Request({"M": 256, "N": 512, "K": 200}),),
     "fa_fwd": (Request({"heads": 2, "length": 256, "scale": 0.09}, grid=(2, 2, 1)),),
     "batched": (Request({}, grid=(1, 2, 3)),),
     "pointers": (Request({}, schedule=1), Request({"K": 0})),
@@ -111,7 +122,9 @@ def _emulated(kernels: Sequence[str], text: str) -> Found:
 
 
 def _requests(kernel: str) -> Iterator[Request]:
-    yield Request(_given(kernel))
+    """Pairs are of two thread blocks, with rows of their own."""
+    paired = Request({**numbers(kernel), "M": 256}, grid=(2, 1, 1))
+    yield paired if kernel in PAIRED else Request(_given(kernel))
     yield from FURTHER.get(kernel, ())
 
 

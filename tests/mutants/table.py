@@ -12,6 +12,8 @@ RUNTIME, CUDA, HOPPER, WARP, LAUNCH = (
 )
 BLACKWELL, ATTENTION = ("gemm.sm100",), ("fa_fwd.sm100",)
 """Kernels with tensor memory: its accumulator alone; operands and dependences too."""
+PAIR, CLAIMS = ("gemm_pairs.sm100",), ("tests/emulate/test_claims.py",)
+"""A kernel of pairs of thread blocks; the judge of kernels that claim tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -1292,5 +1294,62 @@ MUTANTS = (
         "tensor_memory_allocate<{_tensor_memory_columns(program) // 2}{group}>",
         "half of the columns are allocated",
         BLACKWELL,
+    ),
+    # --- pairs, claims, alternating accumulators, polynomials ---
+    Mutant(
+        "commit-to-one-block",
+        "twill/targets/blackwell/tcgen05.py",
+        '("tcgen05_commit_pair", ", 3", "completed_pair")',
+        '("tcgen05_commit_pair", ", 1", "completed_pair")',
+        "the second block of a pair does not learn which slots its MMAs have read",
+        PAIR,
+    ),
+    Mutant(
+        "rows-of-one-block",
+        "twill/targets/blackwell/tcgen05.py",
+        "return result.shape[-2] * (1 + program.pairs), result.shape[-1]",
+        "return result.shape[-2], result.shape[-1]",
+        "the MMAs of a pair compute the rows of one block",
+        PAIR,
+    ),
+    Mutant(
+        "claim-before-its-room",
+        f"{RUNTIME}/claims.cuh",
+        "if (rank == 0) mbarrier_wait_cluster(empty(n), (n / Depth & 1) ^ 1);",
+        "",
+        "a response is overwritten before all warps have read it",
+        tests=CLAIMS,
+    ),
+    Mutant(
+        "claim-of-the-first-block",
+        f"{RUNTIME}/claims.cuh",
+        "first : first + int32_t(rank)",
+        "first : first",
+        "both blocks of a pair take the tile of the first",
+        tests=CLAIMS,
+    ),
+    Mutant(
+        "one-accumulator",
+        f"{CUDA}/scope.py",
+        "{first} + {number} % {tile.buffers} * {tile.columns}",
+        "{first} + 0 * {number} % {tile.buffers} * {tile.columns}",
+        "MMAs of the next tile overwrite the accumulator that is read",
+        ("gemm_persistent.sm100",),
+    ),
+    Mutant(
+        "polynomial-without-bias",
+        f"{RUNTIME}/math.cuh",
+        "constexpr float exp2_magic = 12583039.0f;",
+        "constexpr float exp2_magic = 12582912.0f;",
+        "powers of two by polynomials are without their exponent's bias",
+        ("fa_fwd_subtiled_polynomial.sm100",),
+    ),
+    Mutant(
+        "polynomial-rounded-to-nearest",
+        f"{RUNTIME}/math.cuh",
+        'TWILL_FLOAT_PAIR(add_pair_down, "add.rm.f32x2")',
+        'TWILL_FLOAT_PAIR(add_pair_down, "add.rn.f32x2")',
+        "the polynomial is used outside of its interval",
+        tests=("tests/ops/test_exp2.py",),
     ),
 )

@@ -76,7 +76,7 @@ elect_one encode_tensor_map exp2_approx exp2_clamped exp2_coefficient exp2_highe
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
 fence_async fence_async_shared fma_pair half_of halves joined keep
 ldmatrix_x4 load_elements load_matrices load_pair load_shared load_words log2_approx matrix_descriptor
-max_nan max_nanf mbarrier_arrive
+max_nan max_nanf mbarrier_arrive mma_sync
 mbarrier_arrive_at mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait
 mbarrier_wait mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair
 neighbours of_first opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
