@@ -68,7 +68,7 @@ class _Writer:
                 yield self._header(op)
                 yield from self._stale(op)
             elif role(op) == "yield" and op.index in parents:
-                yield Edit(op.span.start, op.span.end, self._yield(op))
+                yield Edit(op.span.start, op.span.end, self._yield(op, parents[op.index]))
             else:
                 yield from self._operation(op)
 
@@ -283,25 +283,14 @@ class _Writer:
             made = self._smaller(text, value.type, self.made.dims.get(value.id))
             yield from (made for _ in range(self.names.count(value)))
 
-    def _yield(self, op: Op) -> str:
+    def _yield(self, op: Op, parent: Op) -> str:
+        """The end of a region of a loop or branch."""
         if not op.operands:
             return text_of(self.facts.module, op)
-        carriers = [self.facts.links[value.id] for value in op.operands]
-        results = [self._result(op, i, group) for i, group in enumerate(carriers)]
-        values = [
-            name for value, one in zip(op.operands, results, strict=True) for name in self._reads(value, one)
-        ]
+        pairs = list(zip(op.operands, parent.results, strict=True))
+        values = [name for value, result in pairs for name in self._reads(value, result)]
         texts = list(listed(text_of(self.facts.module, op).rpartition(" : ")[2]))
-        return f"{op.name} {', '.join(values)} : {', '.join(self._types(texts, results))}"
-
-    def _result(self, op: Op, position: int, group: Iterable[Value]) -> Value:
-        """The result of the loop or branch that an operation of its end is for."""
-        parent = next(
-            one
-            for one in self.facts.ops
-            if one.regions and any(b.ops and b.ops[-1] is op for r in one.regions for b in r.blocks)
-        )
-        return parent.results[position]
+        return f"{op.name} {', '.join(values)} : {', '.join(self._types(texts, parent.results))}"
 
     def _stale(self, op: Op) -> Iterator[Edit]:
         """Facts about carried values by their number, which changes."""
