@@ -840,11 +840,11 @@ def gram(
 def aged(
     k, v, s, o, N, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
-    """o = (k.T * s) @ v, where the row s is multiplied into the operand that lies in registers."""
+    """o = (k.T * s) @ v, where the row s, and a number of each block, are multiplied into the operand in registers."""
     m, n = tl.arange(0, DIM), tl.arange(0, BLOCK_N)
     acc = tl.zeros([DIM, DIM], tl.float32)
     for i in range(0, N, BLOCK_N):
-        x = tl.load(k + (i + n)[None, :] * DIM + m[:, None]) * tl.load(s + (i + n)[None, :])
+        x = tl.load(k + (i + n)[None, :] * DIM + m[:, None]) * tl.load(s + (i + n)[None, :]) * tl.load(s + i)
         acc += tl.dot(x, tl.load(v + (i + n)[:, None] * DIM + m[None, :]))
     tl.store(o + m[:, None] * DIM + m[None, :], acc)
 

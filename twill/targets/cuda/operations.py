@@ -510,7 +510,7 @@ def _unpack(scope: Scope, op: Op) -> None:
 
 
 def _splat(scope: Scope, op: Op) -> Form:
-    text = scope.scalar(op.operands[0])
+    text = number(op.operands[0].type, scope.scalar(op.operands[0]))
     return lambda point: text
 
 
