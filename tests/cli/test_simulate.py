@@ -16,7 +16,8 @@ GEMM = "examples/ttgir/gemm.sm90.ttgir"
 
 
 def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["simulate", GEMM, "--arch", "sm90", "--out", str(tmp_path), "--arg", "K=192"]) == 0
+    arguments = ["--no-persistent", "--out", str(tmp_path), "--arg", "K=192"]
+    assert run(["simulate", GEMM, "--arch", "sm90", *arguments]) == 0
     out = capsys.readouterr().out
     assert "values         relative errors c 0.0e+00" in out
     assert "every interleaving of 0 to 6 iterations" in out
