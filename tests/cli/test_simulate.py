@@ -36,8 +36,8 @@ def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str
         (["--depth", "z=2"], "no channel 'z'"),
         (["--grid", "x"], "not of the form X,Y,Z"),
         (
-            ["--pid", "100,0"],
-            "no value was compared: with M=512, N=512, K=512 this program of the grid writes nothing",
+            ["--no-persistent", "--pid", "100,0"],
+            "no value was compared: with M=512, N=512, K=512 this program of the grid writes nothing finite",
         ),
         (["--pid", "-1,0"], "not of the form X,Y,Z"),
     ],
