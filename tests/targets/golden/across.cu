@@ -113,18 +113,18 @@ across_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_con
                     const uint32_t read_0_at = channel_x_30.slot(count_x_30 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
-                    await_reads(read_0);
-                    uint32_t read_5[16];
-                    const uint32_t read_5_at = channel_y_37.slot(count_y_37 + i);
+                    uint32_t read_4[16];
+                    const uint32_t read_4_at = channel_y_37.slot(count_y_37 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
                     float acc_40_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_40_[i_] = acc_20[((i_ & 7))];
-                    warp_mma<__half, 1, 2, 4, 2>(acc_40_, read_0, read_5);
+                    warp_mma<__half, 1, 2, 4, 2>(acc_40_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_20[i_] = acc_40_[((i_ & 7))];
+                    await_reads(read_0);
+                    await_reads(read_4);
                 }
                 channel_x_30.consumer_release(count_x_30 + i);
                 channel_y_37.consumer_release(count_y_37 + i);

@@ -165,13 +165,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
+                    __half read_5[16];
+                    const uint32_t read_5_at = channel_x_23.slot(count_x_23);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = __half(float(shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
                     await_reads(read_0);
-                    __half read_6[16];
-                    const uint32_t read_6_at = channel_x_23.slot(count_x_23);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_6[i_] = __half(float(shared_at<__half>(read_6_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_6[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_6[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
                 }
                 channel_x_21.consumer_release(count_x_21);
                 channel_x_23.consumer_release(count_x_23);
@@ -212,13 +212,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
+                        __half read_5[16];
+                        const uint32_t read_5_at = channel_x_23.slot(count_x_23 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = __half(float(shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
                         await_reads(read_0);
-                        __half read_6[16];
-                        const uint32_t read_6_at = channel_x_23.slot(count_x_23 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_6[i_] = __half(float(shared_at<__half>(read_6_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_6[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_6[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
                     channel_x_23.consumer_release(count_x_23 + i);

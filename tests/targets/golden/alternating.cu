@@ -136,7 +136,6 @@ alternating_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     const uint32_t read_0_at = channel_acc_6.slot(count_acc_6);
                     #pragma unroll
                     for (int j = 0; j < 16; ++j) ldmatrix_x4(read_0[j], read_0_at + j % 8 / 4 * 16384 + j / 8 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 8 % 4 * 32));
-                    await_reads(read_0);
                     float acc_8_[128];
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_) acc_8_[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
@@ -149,6 +148,7 @@ alternating_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     before_12 = before_5 + 0.5f;
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_ / 4][i_ % 4] = pack_f16(acc_11_[2 * i_], acc_11_[2 * i_ + 1]);
+                    await_reads(read_0);
                 }
                 // store (tests/kernels/ttgir/alternating.sm90.ttgir:63:7)
                 {
@@ -305,7 +305,6 @@ alternating_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     const uint32_t read_0_at = channel_acc_6.slot(count_acc_6);
                     #pragma unroll
                     for (int j = 0; j < 16; ++j) ldmatrix_x4(read_0[j], read_0_at + j % 8 / 4 * 16384 + j / 8 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 8 % 4 * 32));
-                    await_reads(read_0);
                     float acc_8_[128];
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_) acc_8_[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
@@ -318,6 +317,7 @@ alternating_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     before_12 = before_5 + 0.5f;
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_ / 4][i_ % 4] = pack_f16(acc_11_[2 * i_], acc_11_[2 * i_ + 1]);
+                    await_reads(read_0);
                 }
                 // store (tests/kernels/ttgir/alternating.sm90.ttgir:63:7)
                 {

@@ -61,9 +61,9 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 % 64));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
+                    await_reads(read_0);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -78,9 +78,9 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 % 64));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
+                        await_reads(read_0);
                     }
                     channel_x_38.consumer_wait(count_x_38 + i - 1);
                     // cycle 30, stage 1: dot.acc_49 (tests/kernels/ttgir/columns_bytes_16.sm90.ttgir:69:17)
@@ -90,13 +90,13 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 % 128));
-                        await_reads(read_0);
                         float acc_49_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_49_[i_] = acc_26[((i_ & 7))];
                         warp_mma<__half, 1, 2, 2, 4>(acc_49_, read_0, acc_47_age1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_26[i_] = acc_49_[((i_ & 7))];
+                        await_reads(read_0);
                     }
                     channel_x_38.consumer_release(count_x_38 + i - 1);
                 }
@@ -109,13 +109,13 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 % 128));
-                    await_reads(read_0);
                     float acc_49_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_49_[i_] = acc_26[((i_ & 7))];
                     warp_mma<__half, 1, 2, 2, 4>(acc_49_, read_0, acc_47);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_26[i_] = acc_49_[((i_ & 7))];
+                    await_reads(read_0);
                 }
                 channel_x_38.consumer_release(count_x_38 + n - 1);
             }

@@ -181,9 +181,9 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                     const uint32_t read_0_at = channel_y_29.slot(count_y_29);
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_40[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
+                    await_reads(read_0);
                 }
                 // cycle 78, stage 0: trunc.16 (tests/kernels/ttgir/decayed.sm90.ttgir:49:13)
                 {
@@ -281,9 +281,9 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                         const uint32_t read_0_at = channel_y_29.slot(count_y_29 + i);
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) y_40[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
+                        await_reads(read_0);
                     }
                     channel_x_25.consumer_release(count_x_25 + i - 1);
                     // cycle 78, stage 0: trunc.16 (tests/kernels/ttgir/decayed.sm90.ttgir:49:13)

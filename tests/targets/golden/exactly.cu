@@ -58,22 +58,22 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
-                    await_reads(read_0);
-                    float read_6[32];
-                    const uint32_t read_6_at = channel_y_24.slot(count_y_24);
+                    float read_5[32];
+                    const uint32_t read_5_at = channel_y_24.slot(count_y_24);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
-                    await_reads(read_6);
+                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
                     float acc_27_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         #pragma unroll
-                        for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_6[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                        for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
+                    await_reads(read_0);
+                    await_reads(read_5);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -88,22 +88,22 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
-                        await_reads(read_0);
-                        float read_6[32];
-                        const uint32_t read_6_at = channel_y_24.slot(count_y_24 + i);
+                        float read_5[32];
+                        const uint32_t read_5_at = channel_y_24.slot(count_y_24 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<2>(read_6, i_ * 2, read_6_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
-                        await_reads(read_6);
+                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
                         float acc_27_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             #pragma unroll
-                            for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_6[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                            for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
+                        await_reads(read_0);
+                        await_reads(read_5);
                     }
                 }
                 channel_x_18.consumer_release(count_x_18 + n - 1);

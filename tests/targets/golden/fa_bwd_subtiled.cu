@@ -166,12 +166,12 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_weights_20.slot(count_weights_20);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    await_reads(read_0);
                     float weights_18_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    await_reads(read_0);
                 }
                 // cycle 669, stage 0: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
                 {
@@ -188,9 +188,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    await_reads(read_0);
                 }
                 // cycle 1388, stage 0: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
                 {
@@ -308,12 +308,12 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_weights_39.slot(count_weights_39);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    await_reads(read_0);
                     float weights_37_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_42[i_] = (weights_37_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    await_reads(read_0);
                 }
                 channel_weights_39.consumer_release(count_weights_39);
                 channel_g1.consumer_wait(count_g1);
@@ -349,9 +349,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    await_reads(read_0);
                 }
                 // cycle 4302, stage 0: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
                 {
@@ -493,12 +493,12 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_weights_20.slot(count_weights_20 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        await_reads(read_0);
                         float weights_18_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        await_reads(read_0);
                     }
                     // cycle 669, stage 0: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
                     {
@@ -515,9 +515,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        await_reads(read_0);
                     }
                     // cycle 1388, stage 0: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
                     {
@@ -637,12 +637,12 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_weights_39.slot(count_weights_39 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        await_reads(read_0);
                         float weights_37_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_42[i_] = (weights_37_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        await_reads(read_0);
                     }
                     channel_weights_39.consumer_release(count_weights_39 + i);
                     channel_g1.consumer_wait(count_g1 + i);
@@ -678,9 +678,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        await_reads(read_0);
                     }
                     // cycle 4302, stage 0: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
                     {

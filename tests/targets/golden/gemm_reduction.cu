@@ -83,9 +83,9 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                     const uint32_t read_0_at = channel_x_y.slot(count_x_y);
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_11[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
+                    await_reads(read_0);
                 }
                 // cycle 717, stage 0: reduce_sum.total_12 (examples/ttgir/gemm_reduction.sm90.ttgir:57:19)
                 {
@@ -125,9 +125,9 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                         const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_11[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
+                        await_reads(read_0);
                     }
                     // cycle 717, stage 0: reduce_sum.total_12 (examples/ttgir/gemm_reduction.sm90.ttgir:57:19)
                     {

@@ -96,9 +96,9 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    await_reads(read_0);
                 }
                 // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:62:19)
                 {
@@ -137,9 +137,9 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        await_reads(read_0);
                     }
                     // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:62:19)
                     {

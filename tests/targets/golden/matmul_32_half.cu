@@ -59,21 +59,21 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     const uint32_t read_0_at = channel_acc_5.slot(count_acc_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
-                    uint32_t read_5[32];
-                    const uint32_t read_5_at = channel_acc_4.slot(count_acc_4);
+                    uint32_t read_4[32];
+                    const uint32_t read_4_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
                     uint32_t acc_9_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_9_[i_] = acc_3[i_];
                     uint32_t acc_7_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_7_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
-                    warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_5, acc_7_);
+                    warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_4, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_3[i_] = acc_9_[i_];
+                    await_reads(read_0);
+                    await_reads(read_4);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -87,21 +87,21 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                         const uint32_t read_0_at = channel_acc_5.slot(count_acc_5 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                        await_reads(read_0);
-                        uint32_t read_5[32];
-                        const uint32_t read_5_at = channel_acc_4.slot(count_acc_4 + i);
+                        uint32_t read_4[32];
+                        const uint32_t read_4_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_5, 4 * i_, read_5_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
-                        await_reads(read_5);
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
                         uint32_t acc_9_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_9_[i_] = acc_3[i_];
                         uint32_t acc_7_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_7_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
-                        warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_5, acc_7_);
+                        warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_4, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_3[i_] = acc_9_[i_];
+                        await_reads(read_0);
+                        await_reads(read_4);
                     }
                 }
                 channel_acc_4.consumer_release(count_acc_4 + n - 1);

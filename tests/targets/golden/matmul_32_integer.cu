@@ -60,22 +60,22 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
-                    await_reads(read_0);
-                    int8_t read_6[64];
-                    const uint32_t read_6_at = channel_acc_4.slot(count_acc_4);
+                    int8_t read_5[64];
+                    const uint32_t read_5_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
-                    await_reads(read_6);
+                        load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
                     int32_t acc_9_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                     int8_t acc_7_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_7_[i_] = read_0[((i_ & 7) + ((i_ >> 3) & 1) * 16 + ((i_ >> 4) & 1) * 8)];
-                    warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_6, acc_7_);
+                    warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_5, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
+                    await_reads(read_0);
+                    await_reads(read_5);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -90,22 +90,22 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
-                        await_reads(read_0);
-                        int8_t read_6[64];
-                        const uint32_t read_6_at = channel_acc_4.slot(count_acc_4 + i);
+                        int8_t read_5[64];
+                        const uint32_t read_5_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
-                        await_reads(read_6);
+                            load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
                         int32_t acc_9_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                         int8_t acc_7_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_7_[i_] = read_0[((i_ & 7) + ((i_ >> 3) & 1) * 16 + ((i_ >> 4) & 1) * 8)];
-                        warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_6, acc_7_);
+                        warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_5, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
+                        await_reads(read_0);
+                        await_reads(read_5);
                     }
                 }
                 channel_acc_4.consumer_release(count_acc_4 + n - 1);

@@ -60,22 +60,22 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 8192 + swizzle<128>((((i_ >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 % 128));
-                    await_reads(read_0);
-                    float read_6[32];
-                    const uint32_t read_6_at = channel_acc_4.slot(count_acc_4);
+                    float read_5[32];
+                    const uint32_t read_5_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        read_6[i_] = shared_at<float>(read_6_at + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 % 128));
-                    await_reads(read_6);
+                        read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 % 128));
                     float acc_9_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                     float acc_7_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_7_[i_] = read_0[((i_ & 1) + ((i_ >> 1) & 1) * 8 + ((i_ >> 2) & 3) * 2)];
-                    warp_mma<float, 2, 2, 4, 1>(acc_9_, read_6, acc_7_);
+                    warp_mma<float, 2, 2, 4, 1>(acc_9_, read_5, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
+                    await_reads(read_0);
+                    await_reads(read_5);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -90,22 +90,22 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 8192 + swizzle<128>((((i_ >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 % 128));
-                        await_reads(read_0);
-                        float read_6[32];
-                        const uint32_t read_6_at = channel_acc_4.slot(count_acc_4 + i);
+                        float read_5[32];
+                        const uint32_t read_5_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            read_6[i_] = shared_at<float>(read_6_at + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 % 128));
-                        await_reads(read_6);
+                            read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 % 128));
                         float acc_9_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                         float acc_7_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_7_[i_] = read_0[((i_ & 1) + ((i_ >> 1) & 1) * 8 + ((i_ >> 2) & 3) * 2)];
-                        warp_mma<float, 2, 2, 4, 1>(acc_9_, read_6, acc_7_);
+                        warp_mma<float, 2, 2, 4, 1>(acc_9_, read_5, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
+                        await_reads(read_0);
+                        await_reads(read_5);
                     }
                 }
                 channel_acc_4.consumer_release(count_acc_4 + n - 1);

@@ -87,13 +87,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) s_21_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
                     warp_mma<__half, 1, 2, 4, 2>(s_22, x_18, s_21_);
+                    await_reads(read_0);
                 }
                 channel_s.consumer_release(count_s);
                 #pragma unroll
@@ -134,13 +134,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s + 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) s_21_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
                     warp_mma<__half, 1, 2, 4, 2>(s_22, x_18, s_21_);
+                    await_reads(read_0);
                 }
                 channel_s.consumer_release(count_s + 1);
                 #pragma unroll
@@ -181,13 +181,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s + 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) s_21_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
                     warp_mma<__half, 1, 2, 4, 2>(s_22, x_18, s_21_);
+                    await_reads(read_0);
                 }
                 channel_s.consumer_release(count_s + 2);
                 #pragma unroll
@@ -250,13 +250,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_s.slot(count_s + 3);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) s_21_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
                     warp_mma<__half, 1, 2, 4, 2>(s_22, x_18, s_21_);
+                    await_reads(read_0);
                 }
                 channel_s.consumer_release(count_s + 3);
                 #pragma unroll
@@ -349,13 +349,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_s.slot(count_s + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                         uint32_t s_21_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) s_21_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
                         warp_mma<__half, 1, 2, 4, 2>(s_22, x_18, s_21_);
+                        await_reads(read_0);
                     }
                     // cycle 34, stage 4: mul.acc_34 (tests/kernels/ttgir/queries_16.sm90.ttgir:76:17)
                     {
@@ -369,10 +369,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + i - 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
+                        await_reads(read_0);
                     }
                     channel_s.consumer_release(count_s + i);
                     #pragma unroll
@@ -470,10 +470,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
+                    await_reads(read_0);
                 }
                 #pragma unroll
                 for (int i_ = 0; i_ < 2; ++i_) highest_19_age2[i_] = highest_19_age1[((i_ & 1))];
@@ -538,10 +538,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 3);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
+                    await_reads(read_0);
                 }
                 #pragma unroll
                 for (int i_ = 0; i_ < 2; ++i_) highest_19_age2[i_] = highest_19_age1[((i_ & 1))];
@@ -606,10 +606,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
+                    await_reads(read_0);
                 }
                 // cycle 97, stage 3: trunc.acc_28 (tests/kernels/ttgir/queries_16.sm90.ttgir:70:17)
                 {
@@ -652,10 +652,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
+                    await_reads(read_0);
                 }
                 channel_acc_29.consumer_release(count_acc_29 + n - 1);
             } else {
@@ -667,13 +667,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_s.slot(count_s + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                         uint32_t s_21_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) s_21_[i_] = halves(half_of(read_0[(((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) / 2], (((2 * i_) & 3) + (((2 * i_) >> 2) & 1) * 16 + (((2 * i_) >> 3) & 3) * 4) % 2), half_of(read_0[(((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) / 2], (((2 * i_ + 1) & 3) + (((2 * i_ + 1) >> 2) & 1) * 16 + (((2 * i_ + 1) >> 3) & 3) * 4) % 2));
                         warp_mma<__half, 1, 2, 4, 2>(s_22, x_18, s_21_);
+                        await_reads(read_0);
                     }
                     channel_s.consumer_release(count_s + i);
                     // cycle 104, stage 0: mul.s_23 (tests/kernels/ttgir/queries_16.sm90.ttgir:59:15)
@@ -761,10 +761,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
+                        await_reads(read_0);
                     }
                     channel_acc_29.consumer_release(count_acc_29 + i);
                 }

@@ -152,14 +152,14 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                     const uint32_t read_0_at = channel_x_35_y_40.slot(count_x_35_y_40);
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                    uint32_t read_4[4][4];
+                    const uint32_t read_4_at = channel_x_35_y_40.slot(count_x_35_y_40) + 8192;
+                    #pragma unroll
+                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                     await_reads(read_0);
-                    uint32_t read_5[4][4];
-                    const uint32_t read_5_at = channel_x_35_y_40.slot(count_x_35_y_40) + 8192;
-                    #pragma unroll
-                    for (int j = 0; j < 4; ++j) ldmatrix_x4(read_5[j], read_5_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                    await_reads(read_5);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_5[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_5[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    await_reads(read_4);
                 }
                 // cycle 30, stage 0: cmp.most_46 (tests/kernels/ttgir/reread.sm90.ttgir:61:18)
                 {
@@ -259,14 +259,14 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                         const uint32_t read_0_at = channel_x_35_y_40.slot(count_x_35_y_40 + i);
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) ldmatrix_x4(read_0[j], read_0_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                        uint32_t read_4[4][4];
+                        const uint32_t read_4_at = channel_x_35_y_40.slot(count_x_35_y_40 + i) + 8192;
+                        #pragma unroll
+                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                         await_reads(read_0);
-                        uint32_t read_5[4][4];
-                        const uint32_t read_5_at = channel_x_35_y_40.slot(count_x_35_y_40 + i) + 8192;
-                        #pragma unroll
-                        for (int j = 0; j < 4; ++j) ldmatrix_x4(read_5[j], read_5_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
-                        await_reads(read_5);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) most_45[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_5[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_5[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                        await_reads(read_4);
                     }
                     // cycle 30, stage 0: cmp.most_46 (tests/kernels/ttgir/reread.sm90.ttgir:61:18)
                     {

@@ -82,9 +82,9 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
-                    await_reads(read_0);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    await_reads(read_0);
                 }
                 channel_descriptor_load_26.consumer_release(count_descriptor_load_26);
                 // cycle 266, stage 0: ffma.turned_15 (tests/kernels/ttgir/rotated.sm90.ttgir:61:20)
@@ -132,9 +132,9 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
-                        await_reads(read_0);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        await_reads(read_0);
                     }
                     wgmma_wait<0>();
                     registers_fence(acc_12);

@@ -83,8 +83,11 @@ class Emitter:
         at: At | None = None,
         span: ColumnRange = WHOLE,
         ops: Sequence[int] = (),
+        *,
+        late: bool = False,
     ) -> Scope:
-        """Results go straight to their variables where these are not read by the same statement."""
+        """Results go straight to their variables where these are not read by the same statement. `late`:
+        whoever prints the statement awaits its reads (`Scope.unawaited`)."""
         reads = tuple(reads)
         read = {read.location.variable for read in reads if isinstance(read.location, Register)}
         writes = tuple(writes)
@@ -93,7 +96,7 @@ class Emitter:
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }
         scope = Scope(self.program, self.group, {}, targets, span=span, positions=self.positions)
-        scope.float_pairs = self.float_pairs
+        scope.float_pairs, scope.unawaited = self.float_pairs, [] if late else None
         if self.float_pairs:
             scope.fused = fused([self.program.op(index) for index in ops], frozenset(written_here))
         for value, induction in (self.inductions or {}).items():

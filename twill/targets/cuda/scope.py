@@ -89,6 +89,9 @@ class Scope:
     fused: frozenset[int] = frozenset()
     """Multiplications, by value id, that are part of the addition which reads them."""
     deferred: bool = False
+    unawaited: list[str] | None = None
+    """Reads to be awaited at the end of the statement, so that each needs a register only until it is used;
+    None: each is awaited at once, as what is read inside of braces must be."""
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
 
     loads: dict[int, tuple[Read, Slot]] = field(default_factory=dict[int, "tuple[Read, Slot]"])
@@ -193,7 +196,12 @@ class Scope:
 
     def _awaited(self, slot: Slot, name: str) -> list[str]:
         """Reads of a slot that TMA fills again have arrived before the slot is released."""
-        return [f"await_reads({name});"] if self.program.channel(slot.channel).filled_by == "tma" else []
+        if self.program.channel(slot.channel).filled_by != "tma":
+            return []
+        if self.unawaited is None:
+            return [f"await_reads({name});"]
+        self.unawaited.append(name)
+        return []
 
     def _scalar_at(self, value: Value, slot: Slot) -> str:
         name = f"read_{len(self.lines)}"

@@ -130,13 +130,16 @@ def _structure(emitter: Emitter, statement: Pipelined | For | While | If | Alter
 
 
 def _compute(emitter: Emitter, it: Compute) -> list[str]:
-    scope = emitter.scope(it.reads, it.writes, it.at, (it.begin, it.end), it.ops)
+    ops = [emitter.program.op(index) for index in it.ops]
+    late = not any(op.regions for op in ops)
+    scope = emitter.scope(it.reads, it.writes, it.at, (it.begin, it.end), it.ops, late=late)
     scope.deferred = it.deferred
     scope.streaming = bool(it.stores) and not it.writes
-    for index in it.ops:
-        execute(scope, emitter.program.op(index))
+    for op in ops:
+        execute(scope, op)
     scope.assign(it.writes)
-    return [emitter.comment(it.at, it.ops, it.node), "{", *indented(scope.lines), "}"]
+    awaited = [f"await_reads({name});" for name in scope.unawaited or ()]
+    return [emitter.comment(it.at, it.ops, it.node), "{", *indented([*scope.lines, *awaited]), "}"]
 
 
 def _finalize(emitter: Emitter, register: Register, op: Op) -> list[str]:
