@@ -306,10 +306,10 @@ def without_warnings(
     loops are as fast as scheduled, or else scheduled for fewer registers. None where neither helps."""
     if inputs.subtile is None and not options.schedules and made.subtile == 1 and said:
         try:
-            other = generate(replace(inputs, subtile=COUNT), options, on_progress)
+            other = generate(replace(inputs, subtile=COUNT), _unchecked(options), on_progress)
             if _pace(other) <= _pace(made) and not _said(other):
                 why = f"rows are divided into {COUNT} sub-tiles: otherwise {said[0].split(':')[0]}"
-                return _noted(other, why)
+                return _noted(_with_checks(other, options, on_progress), why)
         except TwillError:
             pass
     return with_fewer_registers(replace(inputs, subtile=made.subtile), options, made, said, on_progress)
@@ -348,12 +348,12 @@ def with_fewer_registers(
         _notes(made.program, "ptxas", on_progress)(f"{what}; trying {registers} registers per thread")
         try:
             wanted = replace(inputs, registers=registers, persistent=persistent)
-            other = generate(wanted, options, on_progress)
-            good = _pace(other) <= slowest and not _said(other)
+            other = generate(wanted, _unchecked(options), on_progress)
+            if _pace(other) <= slowest and not _said(other):
+                why = f"scheduled for {registers} registers per thread: otherwise {what}"
+                return _noted(_with_checks(other, options, on_progress), why)
         except TwillError:
             continue
-        if good:
-            return _noted(other, f"scheduled for {registers} registers per thread: otherwise {what}")
     return _as_written(inputs, options, plain, what, on_progress) if plain else None
 
 
@@ -368,13 +368,18 @@ def _with_fewer_blocks(
         _notes(made.program, "ptxas", on_progress)(f"{what}; trying {blocks} thread blocks on an SM")
         try:
             lowering = replace(options.lowering, most_blocks=blocks)
-            other = generate(inputs, replace(options, lowering=lowering), on_progress)
-            good = not _said(other)
+            other = generate(inputs, replace(_unchecked(options), lowering=lowering), on_progress)
+            if not _said(other):
+                why = f"{blocks} thread blocks on an SM at most: otherwise {what}"
+                return _noted(_with_checks(other, options, on_progress), why)
         except TwillError:
             continue
-        if good:
-            return _noted(other, f"{blocks} thread blocks on an SM at most: otherwise {what}")
     return None
+
+
+def _unchecked(options: GenerateOptions) -> GenerateOptions:
+    """For kernels of which most are not taken: the one that is taken is checked then."""
+    return replace(options, check=False, execute=False)
 
 
 def _as_written(

@@ -38,10 +38,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
         uint32_t count_values_52_then0 = 0;
         uint32_t count_at_31 = 0;
         int32_t trips_0 = 0;
-        int32_t at_31;
-        int32_t at_31_age1;
-        int32_t at_31_age2;
-        int32_t at_31_age3;
+        int32_t at_31 = 0;
+        int32_t at_31_age1 = 0;
+        int32_t at_31_age2 = 0;
+        int32_t at_31_age3 = 0;
         trips_0 = max(0, (N + 63) / 64);
         {
             // chosen/for.0: 8 stages, an iteration every 178 cycles

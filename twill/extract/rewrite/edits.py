@@ -45,6 +45,11 @@ def text_of(module: Module, op: Op) -> str:
     return module.text[op.span.start : op.span.end]
 
 
+def added(first: str, second: str, kind: str) -> str:
+    """The text of a sum of two scalars of a type."""
+    return f"arith.addi {first}, {second} : {kind}"
+
+
 def constant(value: object, type: str) -> str:
     """A constant as it is written."""
     return f"{named('constant')} {value} : {type}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from re import DOTALL, escape, finditer, search, sub
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, listed, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, added, constant, edited, listed, text_of
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -157,7 +157,7 @@ def _trips(out: _Writer, loop: Loop) -> tuple[str, str]:
     one, zero = out.op(constant(1, kind)), out.op(constant(0, kind))
     span = out.op(f"arith.subi {loop.upper.name}, {loop.lower.name} : {kind}")
     rest = out.op(f"arith.subi {loop.step.name}, {one} : {kind}")
-    above = out.op(f"arith.addi {span}, {rest} : {kind}")
+    above = out.op(added(span, rest, kind))
     return out.op(
         f"arith.maxsi {out.op(f'arith.divsi {above}, {loop.step.name} : {kind}')}, {zero} : {kind}"
     ), kind

@@ -14,7 +14,7 @@ from twill.ir.channels import CLAIMS, DRAINS, Channel, DependenceBarrier, Fillin
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, Tensor, TensorDesc, Value
 from twill.ir.names import identifier
 from twill.ir.operands import Register
-from twill.ir.program import Program, WarpProgram
+from twill.ir.program import Program, Variable, WarpProgram
 from twill.ir.statements import (
     Pipelined,
     ProducerLoad,
@@ -203,6 +203,14 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     return [*lines, *_tensor_memory(program), "", *roles, *_tensor_memory_freed(program)]
 
 
+def _instances(one: Variable) -> list[str]:
+    """The declarations of a variable's instances. Scalars with older ones begin with zero: nvcc warns of one
+    that is moved before it is set, though nothing reads it then."""
+    made = [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
+    moved = isinstance(one.type, Scalar) and one.ages > 1
+    return [f"{line.removesuffix(';')} = 0;" for line in made] if moved else made
+
+
 def _declarations(program: Program) -> dict[str, str]:
     """The channels and barriers, by name. Where a kernel has tensor memory each group declares what it uses:
     kept from the kernel's beginning on, the addresses were spilled (ptxas 13.0, sm_100a)."""
@@ -358,7 +366,7 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     for one in group.variables:
         if group.only_moves and isinstance(one.type, Tensor):
             raise _kept(program, one.id)
-        lines += [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
+        lines += _instances(one)
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):
         lines.append("const bool opaque = opaque_false();")
     emitter = Emitter(

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, listed, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, added, constant, edited, listed, text_of
 from twill.extract.rewrite.induction import STALE
 from twill.extract.rewrite.subtile.dimensions import Cut, shape
 from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts, division, facts, free_cuts
@@ -188,7 +188,7 @@ class _Writer:
         indices = [one.strip() for one in found.group(1).split(",")]
         rows = number * self.made.parts(shape(op.operands[0])[dim])
         made = f"{name}_by = {constant(rows, kind)} {UNKNOWN} "
-        made += f"{name} = arith.addi {indices[dim]}, {name}_by : {kind} {UNKNOWN} "
+        made += f"{name} = {added(indices[dim], f'{name}_by', kind)} {UNKNOWN} "
         indices[dim] = name
         return f"{made}{text[: found.start()]}[{', '.join(indices)}]{text[found.end() :]}"
 
