@@ -8,6 +8,7 @@ import pytest
 
 from tests.kernels.programs import loops, program
 from twill import generate as module
+from twill import persistence
 from twill.diagnostics import TwillError
 from twill.generate import Generated, GenerateOptions, generate, with_fewer_registers
 from twill.inputs import Inputs
@@ -94,6 +95,27 @@ def test_short_loops_stay(iterations: int, open: bool) -> None:
         text = file.read().replace("%acc_4 = scf.for", end).replace("to %K step", "to %end step")
     made = generate(Inputs(text, arch="sm90"), OPTIONS)
     assert open_to_it(made.program, made.loops) == open
+
+
+@pytest.mark.parametrize(("slower", "walking"), [(1.0, True), (1.1, False)])
+def test_thread_blocks_that_overlap_arithmetic_with_mmas_stay(
+    monkeypatch: pytest.MonkeyPatch, slower: float, walking: bool
+) -> None:
+    """Two of them share an SM. Where the loop of one alone is slower than scheduled, as simulated, the other
+    one's MMAs fill the gap; tiles in flight would leave it."""
+    predicted = persistence.predict
+
+    def predict(made: Program, loops: Any) -> Any:
+        found = predicted(made, loops)
+        times = {path: replace(one, interval=slower * one.interval) for path, one in found.loops.items()}
+        return replace(found, loops=times)
+
+    monkeypatch.setattr(persistence, "predict", predict)
+    made = generate(replace(GEMM, spec="tests/kernels/ttgir/clamped.sm90.ttgir"), OPTIONS)
+    by_tma = (made.plain or made).program.by_tma
+    assert by_tma is not None
+    assert by_tma.blocks == 2
+    assert walks(made) == walking
 
 
 def test_a_kernel_that_becomes_slower_without_spills_is_as_it_is_written(

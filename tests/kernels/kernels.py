@@ -388,8 +388,8 @@ def turned(
         a = tl.load(left + (k * WIDE)[None, :], (m < M)[:, None] & (k < K)[None, :], other=0.0)
         b = tl.load(right + (k * 3)[:, None], (k[:, None] < K) & (n[None, :] < N), other=0.0)
         acc = tl.dot(a, b, acc)
-    offset = (n // WIDE) * stride + n % WIDE
-    tl.store(y + (m * N)[:, None] + offset[None, :], acc.to(tl.float16), (m < M)[:, None] & (n < N)[None, :])
+    offset = (n // WIDE) * M * WIDE + n % WIDE
+    tl.store(y + (m * WIDE)[:, None] + offset[None, :], acc.to(tl.float16), (m < M)[:, None] & (n < N)[None, :])
 
 
 @triton.jit
