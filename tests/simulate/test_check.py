@@ -13,9 +13,12 @@ from tests.simulate.mutate import mutants
 from tests.simulate.test_hazards import dropped
 from twill.cli import run
 from twill.diagnostics import TwillError
+from twill.generate import GenerateOptions, generate
+from twill.inputs import Inputs
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
-from twill.simulate.check import check, trials
+from twill.simulate.check import apart, check, trials
+from twill.simulate.compare import collide
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
 
@@ -92,3 +95,19 @@ def test_a_kernel_that_computes_wrong_values_is_not_written(
     assert "--no-check" in (said := capsys.readouterr().err) or "before it is assigned" in said
     assert not list(tmp_path.iterdir())
     assert run([*command, "--no-check"]) == 0
+
+
+def test_programs_of_a_grid_that_write_to_the_same_places() -> None:
+    """The kernel does not ask for its number along z: programs that differ in it alone compute one tile."""
+    made = generate(Inputs(GEMM, arch="sm90", persistent=True), GenerateOptions(check=False)).program
+    trial = max(trials(made), key=lambda one: one.trips[0] or 0)
+    extents = [f"twill_grid_{axis}" for axis in "xyz"]
+
+    def meet(*grid: int) -> bool:
+        return collide(made, {**trial.numbers, **dict(zip(extents, grid, strict=True))}, trial.grid, 2)
+
+    assert meet(1, 1, 2)
+    assert not meet(2, 1, 1)
+    assert apart(made, trial, ((1, 1, 2), (2, 1, 2), (2, 1, 1))) == (2, 1, 1)
+    with pytest.raises(TwillError, match="write to the same places"):
+        apart(made, trial, ((1, 1, 2),))

@@ -21,7 +21,7 @@ from twill.ir.checked import CheckedRun
 from twill.ir.program import Program
 from twill.launch.build import RUNTIME, SOURCE
 from twill.launch.manifest import manifest
-from twill.simulate.check import Trial, trials
+from twill.simulate.check import GRIDS, Trial, apart, trials
 from twill.warp.tasks import Scheduled
 
 BUDGET = 150_000
@@ -29,8 +29,6 @@ BUDGET = 150_000
 backward pass) for four iterations; one core executes 8,000 to 25,000 in a second, MMAs and all."""
 TRIALS = 3
 """That are executed at most, until the kernel writes something."""
-GRID = (2, 2, 1)
-"""Of kernels whose thread blocks walk over it."""
 EVERY = 1.0
 """Seconds between two reports of progress."""
 
@@ -48,17 +46,23 @@ def check(
     report("compiling the kernel to PTX")
     build, runs = _build(program, loops, cuda), list[CheckedRun]()
     for trial in chosen(program):
-        runs.append(_run(build, trial, meter, report, program.pairs))
+        runs.append(_run(build, trial, meter, report, program))
         if runs[-1].values:
             return runs[-1]
     return runs[0]
 
 
-def _run(build: Build, trial: Trial, meter: Meter, report: Report, pairs: bool) -> CheckedRun:
+def _run(build: Build, trial: Trial, meter: Meter, report: Report, program: Program) -> CheckedRun:
     shown = ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
     report(f"executing the PTX, {shown}")
     try:
-        found = run(build, _request(build, trial, pairs), meter)
+        found = run(build, _request(build, trial, program.pairs), meter)
+        if (
+            walks(build.function)
+            and wrong(build, found)
+            and (grid := apart(program, trial, GRIDS)) != GRIDS[0]
+        ):
+            found = run(build, Request(trial.numbers, grid), meter)
     except HazardError as problem:
         raise _refusal(problem) from problem
     except TwillError as problem:  # the budget, an instruction that is not known, or what the reference lacks
@@ -101,7 +105,7 @@ def _request(build: Build, trial: Trial, pairs: bool) -> Request:
     """The grid is no larger than the program needs, so that a kernel that walks over tiles walks over all; of
     `pairs` of thread blocks both are executed."""
     if walks(build.function):
-        return Request(trial.numbers, GRID)
+        return Request(trial.numbers, GRIDS[0])
     x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
     if not pairs:
         return Request(trial.numbers, (x + 1, y + 1, z + 1), ((x, y, z),))

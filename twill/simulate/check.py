@@ -8,6 +8,7 @@ from the kernel alone: sizes with which its loops run 0 to 4 times, full and rag
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
@@ -18,7 +19,7 @@ from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Op, Pointer, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
-from twill.simulate.compare import FLOAT, Compared, arguments, compare, scalars
+from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars
 from twill.simulate.explore import explore, same
 from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
@@ -37,6 +38,10 @@ PLACES = 9
 """Programs along each axis that are looked at until one writes something."""
 PITCHES = (4112, 4208, 4336, 4400, 4432, 4528, 4624, 4688)
 """Strides: 16 times primes, so that rows of tiles that are stored never meet."""
+
+Grid = tuple[int, int, int]
+GRIDS = ((2, 2, 1), (1, 2, 2), (2, 1, 2), (2, 1, 1), (1, 2, 1), (1, 1, 2))
+"""Of kernels whose thread blocks walk over the grid."""
 
 Report = Callable[[str], None]
 """Called with what is done next."""
@@ -80,7 +85,7 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
         )
         report(f"checking values, {shown}")
         try:
-            found = compare(program, trial.numbers, trial.grid)
+            found = _found(program, trial)
         except HazardError:
             raise
         except TwillError as problem:  # the simulator lacks an operation, or memory for such arguments
@@ -91,6 +96,40 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
         yield CheckedRun(
             "simulator", shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
         )
+
+
+def _found(program: Program, trial: Trial) -> Sequence[Compared]:
+    """The comparison; of a kernel made persistent whose programs write to the same places with these
+    arguments, such as batches that overlap, that of fewer programs. Raises TwillError where there are always
+    such programs."""
+    found = compare(program, trial.numbers, trial.grid)
+    names = _grid_arguments(program)
+    if all(one.good for one in found) or not names:
+        return found
+    x, y, z = (int(trial.numbers[name]) for name in names)
+    given = (x, y, z)
+    grid = apart(program, trial, (given, *GRIDS))
+    if grid == given:
+        return found
+    return compare(program, {**trial.numbers, **dict(zip(names, grid, strict=True))}, trial.grid)
+
+
+def apart(program: Program, trial: Trial, grids: Iterable[Grid]) -> Grid:
+    """The first of some grids whose programs write to places of their own. Raises TwillError where there is
+    none."""
+    names = _grid_arguments(program)
+    for grid in grids:
+        numbers = {**trial.numbers, **dict(zip(names, grid, strict=True))}
+        if not collide(program, numbers, trial.grid, prod(grid)):
+            return grid
+    raise TwillError("programs of the grid write to the same places")
+
+
+def _grid_arguments(program: Program) -> tuple[str, ...]:
+    """The extents of the grid of a kernel made persistent."""
+    function = program.function
+    pairs = zip(function.args, function.arg_attributes, strict=True)
+    return tuple(_name(arg) for arg, attributes in pairs if GRID in attributes)
 
 
 def _refuse(found: Sequence[Compared], shown: str) -> None:

@@ -152,6 +152,25 @@ def compare(
     return tuple(_compared(name, expected, found, untouched) for name in expected.types)
 
 
+def collide(program: Program, numbers: Mapping[str, float], grid: Mapping[str, int], tiles: int) -> bool:
+    """Whether programs of the grid of a kernel made persistent write to the same place: what is there at the
+    end then follows from their order, which a grid does not have. Each is executed as the only one of its
+    thread block."""
+    contents, reference = useful(program.function, numbers, grid, 0), _reference(program)
+    written = dict[str, list[Array]]()
+    for tile in range(tiles):
+        values, found = arguments(reference, numbers, 0, contents)
+        interpret(reference, values, found, {**grid, "pid.x": tile, "grid.x": tiles})
+        _, untouched = arguments(reference, numbers, 0, contents)
+        untouched.types |= found.types
+        for name in found.types:
+            size = len(found.arrays.get(name, ()))
+            one, before = (memory.array(name, size)[:size] for memory in (found, untouched))
+            written.setdefault(name, []).append(np.flatnonzero(one != before))
+    places = (np.concatenate(parts) for parts in written.values())
+    return any(len(np.unique(found)) < len(found) for found in places)
+
+
 def _reference(program: Program) -> Function:
     """The kernel with whole tiles, where the program's has sub-tiles."""
     whole = program.module.undivided
