@@ -148,7 +148,6 @@ alternating_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     before_12 = before_5 + 0.5f;
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_ / 4][i_ % 4] = pack_f16(acc_11_[2 * i_], acc_11_[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 // store (tests/kernels/ttgir/alternating.sm90.ttgir:63:7)
                 {
@@ -317,7 +316,6 @@ alternating_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     before_12 = before_5 + 0.5f;
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_ / 4][i_ % 4] = pack_f16(acc_11_[2 * i_], acc_11_[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 // store (tests/kernels/ttgir/alternating.sm90.ttgir:63:7)
                 {

@@ -60,7 +60,6 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                         read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 128 * 8192 + swizzle<128>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) whole_14[i_] = (int32_t)(read_0[i_]);
-                    await_reads(read_0);
                 }
                 // cycle 247, stage 0: subi.whole_15 (tests/kernels/ttgir/dequantized.sm90.ttgir:49:19)
                 {
@@ -102,7 +101,6 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                             read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 128 * 8192 + swizzle<128>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) whole_14[i_] = (int32_t)(read_0[i_]);
-                        await_reads(read_0);
                     }
                     channel_scale_13.consumer_release(count_scale_13 + i - 1);
                     // cycle 247, stage 0: subi.whole_15 (tests/kernels/ttgir/dequantized.sm90.ttgir:49:19)

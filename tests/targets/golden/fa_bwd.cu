@@ -130,7 +130,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 12; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    await_reads(read_0);
                 }
                 channel_g.consumer_wait(count_g);
                 // cycle 672, stage 0: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
@@ -159,7 +158,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
                     #pragma unroll
                     for (int i_ = 12; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    await_reads(read_0);
                 }
                 // cycle 672, stage 0: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
                 {
@@ -178,7 +176,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    await_reads(read_0);
                 }
                 // cycle 1388, stage 0: mul.slopes_30 (examples/ttgir/fa_bwd.sm90.ttgir:81:20)
                 {
@@ -287,7 +284,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 12; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                        await_reads(read_0);
                     }
                     channel_g.consumer_wait(count_g + i);
                     // cycle 672, stage 0: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
@@ -316,7 +312,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
                         #pragma unroll
                         for (int i_ = 12; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                        await_reads(read_0);
                     }
                     // cycle 672, stage 0: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
                     {
@@ -335,7 +330,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                        await_reads(read_0);
                     }
                     // cycle 1388, stage 0: mul.slopes_30 (examples/ttgir/fa_bwd.sm90.ttgir:81:20)
                     {

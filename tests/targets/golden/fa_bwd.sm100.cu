@@ -160,7 +160,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 channel_weights_35.consumer_release(count_weights_35);
                 dependence1.wait(count_dependence1);
@@ -198,7 +197,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
-                        await_reads(read_0);
                     }
                     // cycle 713, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
                     {
@@ -243,7 +241,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(fma_pair(float2{weights_31[(((2 * i_) & 63))], weights_31[(((2 * i_ + 1) & 63))]}, float2{weights[(((2 * i_) & 63))], weights[(((2 * i_ + 1) & 63))]}, negate_pair(float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]})), weights_38[2 * i_], weights_38[2 * i_ + 1]);
-                        await_reads(read_0);
                     }
                     dependence3.wait(count_dependence3 + i - 1);
                     // cycle 2371, stage 1: put.dy_51 (examples/ttgir/fa_bwd.sm100.ttgir:92:16)
@@ -318,7 +315,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 63) + ((thread.warp >> 2) & 1) * 64) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 // cycle 713, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
                 {

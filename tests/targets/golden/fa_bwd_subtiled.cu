@@ -171,7 +171,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    await_reads(read_0);
                 }
                 // cycle 669, stage 0: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
                 {
@@ -190,7 +189,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    await_reads(read_0);
                 }
                 // cycle 1388, stage 0: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
                 {
@@ -313,7 +311,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_42[i_] = (weights_37_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    await_reads(read_0);
                 }
                 channel_weights_39.consumer_release(count_weights_39);
                 channel_g1.consumer_wait(count_g1);
@@ -351,7 +348,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    await_reads(read_0);
                 }
                 // cycle 4302, stage 0: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
                 {
@@ -498,7 +494,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                        await_reads(read_0);
                     }
                     // cycle 669, stage 0: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
                     {
@@ -517,7 +512,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                        await_reads(read_0);
                     }
                     // cycle 1388, stage 0: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
                     {
@@ -642,7 +636,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_42[i_] = (weights_37_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                        await_reads(read_0);
                     }
                     channel_weights_39.consumer_release(count_weights_39 + i);
                     channel_g1.consumer_wait(count_g1 + i);
@@ -680,7 +673,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                        await_reads(read_0);
                     }
                     // cycle 4302, stage 0: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
                     {

@@ -260,7 +260,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 channel_weights_45.consumer_release(count_weights_45);
                 // cycle 1065, stage 0: exp2.weights_49 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:91:21)
@@ -278,7 +277,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 dependence5.wait(count_dependence5);
                 // cycle 1641, stage 0: get.weights_66 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:110:34)
@@ -333,7 +331,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 channel_weights_70.consumer_release(count_weights_70);
                 // cycle 2063, stage 0: exp2.weights_74 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:117:21)
@@ -351,7 +348,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
-                    await_reads(read_0);
                 }
                 // cycle 2669, stage 0: mul.slopes_84 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:126:20)
                 {
@@ -478,7 +474,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
-                        await_reads(read_0);
                     }
                     channel_weights_45.consumer_release(count_weights_45 + i);
                     // cycle 1065, stage 0: exp2.weights_49 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:91:21)
@@ -496,7 +491,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
-                        await_reads(read_0);
                     }
                     dependence5.wait(count_dependence5 + i);
                     // cycle 1641, stage 0: get.weights_66 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:110:34)
@@ -551,7 +545,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
-                        await_reads(read_0);
                     }
                     channel_weights_70.consumer_release(count_weights_70 + i);
                     // cycle 2063, stage 0: exp2.weights_74 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:117:21)
@@ -569,7 +562,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 31) + ((thread.warp >> 2) & 1) * 32) * 4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
-                        await_reads(read_0);
                     }
                     // cycle 2669, stage 0: mul.slopes_84 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:126:20)
                     {

@@ -70,15 +70,13 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                     const uint32_t read_0_at = channel_load_45.slot(count_load_45);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                    await_reads(read_0);
-                    float read_5[32];
-                    const uint32_t read_5_at = channel_load_50.slot(count_load_50);
+                    float read_4[32];
+                    const uint32_t read_4_at = channel_load_50.slot(count_load_50);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_5[i_] = shared_at<float>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 32; ++i_) read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     float part_13_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_5[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_4[i_ / 4 * 2 + i_ % 2]);
                     float part_14_[64];
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) part_14_[i_] = fminf(part_13_[i_], 0.0f);
@@ -120,15 +118,13 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                     const uint32_t read_0_at = channel_load_45.slot(count_load_45 + 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                    await_reads(read_0);
-                    float read_5[32];
-                    const uint32_t read_5_at = channel_load_50.slot(count_load_50 + 1);
+                    float read_4[32];
+                    const uint32_t read_4_at = channel_load_50.slot(count_load_50 + 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_5[i_] = shared_at<float>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 32; ++i_) read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     float part_13_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_5[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_4[i_ / 4 * 2 + i_ % 2]);
                     float part_14_[64];
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) part_14_[i_] = fminf(part_13_[i_], 0.0f);
@@ -170,15 +166,13 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                     const uint32_t read_0_at = channel_load_45.slot(count_load_45 + 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                    await_reads(read_0);
-                    float read_5[32];
-                    const uint32_t read_5_at = channel_load_50.slot(count_load_50 + 2);
+                    float read_4[32];
+                    const uint32_t read_4_at = channel_load_50.slot(count_load_50 + 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_5[i_] = shared_at<float>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 32; ++i_) read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     float part_13_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_5[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_4[i_ / 4 * 2 + i_ % 2]);
                     float part_14_[64];
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) part_14_[i_] = fminf(part_13_[i_], 0.0f);
@@ -222,15 +216,13 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                         const uint32_t read_0_at = channel_load_45.slot(count_load_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                        await_reads(read_0);
-                        float read_5[32];
-                        const uint32_t read_5_at = channel_load_50.slot(count_load_50 + i);
+                        float read_4[32];
+                        const uint32_t read_4_at = channel_load_50.slot(count_load_50 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_5[i_] = shared_at<float>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        await_reads(read_5);
+                        for (int i_ = 0; i_ < 32; ++i_) read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         float part_13_[64];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_5[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_4[i_ / 4 * 2 + i_ % 2]);
                         float part_14_[64];
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) part_14_[i_] = fminf(part_13_[i_], 0.0f);
@@ -274,15 +266,13 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                         const uint32_t read_0_at = channel_load_45.slot(count_load_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                        await_reads(read_0);
-                        float read_5[32];
-                        const uint32_t read_5_at = channel_load_50.slot(count_load_50 + i);
+                        float read_4[32];
+                        const uint32_t read_4_at = channel_load_50.slot(count_load_50 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_5[i_] = shared_at<float>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        await_reads(read_5);
+                        for (int i_ = 0; i_ < 32; ++i_) read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         float part_13_[64];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_5[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 64; ++i_) part_13_[i_] = (read_0[i_ / 2 % 2] - read_4[i_ / 4 * 2 + i_ % 2]);
                         float part_14_[64];
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) part_14_[i_] = fminf(part_13_[i_], 0.0f);

@@ -73,8 +73,6 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_4, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
-                    await_reads(read_0);
-                    await_reads(read_4);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -101,8 +99,6 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_4, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
-                        await_reads(read_0);
-                        await_reads(read_4);
                     }
                 }
                 channel_acc_4.consumer_release(count_acc_4 + n - 1);

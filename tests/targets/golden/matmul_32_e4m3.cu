@@ -67,7 +67,6 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_9[i_] = pack_f16(float(read_0[(((2 * i_) & 63))]), float(read_0[(((2 * i_ + 1) & 63))]));
-                    await_reads(read_0);
                 }
                 channel_acc_6.consumer_wait(count_acc_6);
                 // cycle 231, stage 0: cast.acc_10 (tests/kernels/ttgir/matmul_32_e4m3.sm90.ttgir:37:17)
@@ -79,7 +78,6 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_10[i_] = pack_f16(float(read_0[(((2 * i_) & 7) + (((2 * i_) >> 3) & 1) * 16 + (((2 * i_) >> 4) & 1) * 8)]), float(read_0[(((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 1) * 16 + (((2 * i_ + 1) >> 4) & 1) * 8)]));
-                    await_reads(read_0);
                 }
                 channel_acc_4.consumer_release(count_acc_4);
                 for (int32_t i = 1; i < n; ++i) {
@@ -97,7 +95,6 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_9[i_] = pack_f16(float(read_0[(((2 * i_) & 63))]), float(read_0[(((2 * i_ + 1) & 63))]));
-                        await_reads(read_0);
                     }
                     // cycle 30, stage 1: dot.acc_11 (tests/kernels/ttgir/matmul_32_e4m3.sm90.ttgir:38:17)
                     {
@@ -118,7 +115,6 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_10[i_] = pack_f16(float(read_0[(((2 * i_) & 7) + (((2 * i_) >> 3) & 1) * 16 + (((2 * i_) >> 4) & 1) * 8)]), float(read_0[(((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 1) * 16 + (((2 * i_ + 1) >> 4) & 1) * 8)]));
-                        await_reads(read_0);
                     }
                     channel_acc_4.consumer_release(count_acc_4 + i);
                 }

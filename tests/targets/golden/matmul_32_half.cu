@@ -72,8 +72,6 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_4, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_3[i_] = acc_9_[i_];
-                    await_reads(read_0);
-                    await_reads(read_4);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -100,8 +98,6 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                         warp_mma<__half, 2, 2, 4, 2>(acc_9_, read_4, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_3[i_] = acc_9_[i_];
-                        await_reads(read_0);
-                        await_reads(read_4);
                     }
                 }
                 channel_acc_4.consumer_release(count_acc_4 + n - 1);

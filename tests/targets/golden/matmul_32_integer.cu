@@ -74,8 +74,6 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_5, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
-                    await_reads(read_0);
-                    await_reads(read_5);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -104,8 +102,6 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                         warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_5, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
-                        await_reads(read_0);
-                        await_reads(read_5);
                     }
                 }
                 channel_acc_4.consumer_release(count_acc_4 + n - 1);

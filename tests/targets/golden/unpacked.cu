@@ -68,7 +68,6 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
-                    await_reads(read_0);
                 }
                 // cycle 372, stage 0: andi.6 (tests/kernels/ttgir/unpacked.sm90.ttgir:42:12)
                 {
@@ -79,7 +78,6 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) andi_6[i_] = int8_t(read_0[((i_ & 15))] & 15);
-                    await_reads(read_0);
                 }
                 // cycle 496, stage 0: subi.7 (tests/kernels/ttgir/unpacked.sm90.ttgir:43:12)
                 {
@@ -114,7 +112,6 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                             load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
-                        await_reads(read_0);
                     }
                     // cycle 124, stage 1: store stage.both_12 to both_12
                     {
@@ -140,7 +137,6 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                             load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 / 64 * 4096 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + (((i_ * 16) & 15) + (thread.lane & 3) * 16) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) andi_6[i_] = int8_t(read_0[((i_ & 15))] & 15);
-                        await_reads(read_0);
                     }
                     // cycle 496, stage 0: subi.7 (tests/kernels/ttgir/unpacked.sm90.ttgir:43:12)
                     {

@@ -69,7 +69,6 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         load_shared(read_0_at + p / 16 * 8192 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 1) ^ p / 2 % 8 * 8), read_0[p / 4][p % 4]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) x_6[i_] = unpack_e4m3(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
-                    await_reads(read_0);
                 }
                 channel_factor_5.consumer_wait(count_factor_5);
                 // cycle 118, stage 0: mul.x_8 (tests/kernels/ttgir/widened.sm90.ttgir:40:14)
@@ -116,7 +115,6 @@ widened_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                             load_shared(read_0_at + p / 16 * 8192 + p % 2 * 512 + (swizzle<64>((thread.row) * 64 + thread.column * 1) ^ p / 2 % 8 * 8), read_0[p / 4][p % 4]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) x_6[i_] = unpack_e4m3(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
-                        await_reads(read_0);
                     }
                     channel_factor_5.consumer_wait(count_factor_5 + i);
                     // cycle 118, stage 0: mul.x_8 (tests/kernels/ttgir/widened.sm90.ttgir:40:14)

@@ -14,9 +14,11 @@ from twill.ir.channels import Channel
 from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
 from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import Compute, walk
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type, computed
 from twill.ops.pointer_loads import all_equal
+from twill.ops.row import Role
 from twill.ops.table import role
 from twill.targets.cuda.arithmetic import constant
 from twill.targets.cuda.elements import (
@@ -195,8 +197,9 @@ class Scope:
         return held(name, tile)
 
     def _awaited(self, slot: Slot, name: str) -> list[str]:
-        """Reads of a slot that TMA fills again have arrived before the slot is released."""
-        if self.program.channel(slot.channel).filled_by != "tma":
+        """Reads of a slot that TMA fills again have arrived before the slot is released, where the group's
+        threads access global memory: behind such accesses reads may be late."""
+        if self.program.channel(slot.channel).filled_by != "tma" or not accesses_memory(self):
             return []
         if self.unawaited is None:
             return [f"await_reads({name});"]
@@ -324,3 +327,18 @@ class Scope:
             one = point(holding(value.type), "i_")
             if elements(one) != held(name, value.type)(one):
                 self.lines += written(value.type, name, elements, self.span)
+
+
+MEMORY: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic", "atomic_exchange"})
+"""What threads do in global memory."""
+
+
+def accesses_memory(scope: Scope) -> bool:
+    """Whether the threads of the group load, store or update global memory anywhere in its program."""
+    ops = (
+        scope.program.op(index)
+        for statement in walk(scope.group.body)
+        if isinstance(statement, Compute)
+        for index in statement.ops
+    )
+    return any(role(one) in MEMORY for op in ops for one in (op, *op.inner()))
