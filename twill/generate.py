@@ -362,8 +362,7 @@ def _with_fewer_blocks(
 ) -> Generated | None:
     """The same schedules with fewer thread blocks on an SM, each of which has more registers then; None where
     there is one, or ptxas still warns."""
-    launches = (made.program.launch, *([made.program.by_tma] if made.program.by_tma else []))
-    most = max(launch.blocks for launch in launches)
+    most = made.program.resident_blocks
     for blocks in range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1):
         _notes(made.program, "ptxas", on_progress)(f"{what}; trying {blocks} thread blocks on an SM")
         try:

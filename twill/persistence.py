@@ -68,7 +68,7 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
     unpacked from 4 bits: 0.424 ms persistent, 0.315 not; blocks of fp8 scaled in registers: 0.392 and 0.319.)
     """
     alone, persistent = _as_grid(*plain), _persistent(*walking)
-    blocks = _blocks(plain[0])
+    blocks = plain[0].resident_blocks
     fewer = walking[0].tiles_in_flight < blocks
     if persistent >= alone or fewer or (blocks > 1 and (gathers(*plain) or not _keeps_up(*plain))):
         return None
@@ -88,7 +88,7 @@ def _as_grid(made: Program, loops: Sequence[Scheduled]) -> float:
     loop."""
     busy = tiles_in_flight.busy(loops)
     alone = tiles_in_flight.cycles(read(made.module, made.function), loops, 1)
-    return busy + (alone - busy + loops[0].machine.loads.arrival) / _blocks(made)
+    return busy + (alone - busy + loops[0].machine.loads.arrival) / made.resident_blocks
 
 
 def _keeps_up(made: Program, loops: Sequence[Scheduled]) -> bool:
@@ -124,8 +124,3 @@ def _placed_by_load(code: Code, one: Scheduled, load: Op) -> bool:
         seen.add(maker.index)
         todo += maker.operands
     return False
-
-
-def _blocks(made: Program) -> int:
-    """Thread blocks that share an SM."""
-    return max(made.launch.blocks, made.by_tma.blocks if made.by_tma else 1)

@@ -164,6 +164,11 @@ class Program:
         return self._names[id]
 
     @property
+    def resident_blocks(self) -> int:
+        """Thread blocks that an SM holds at the same time, at most."""
+        return max(self.launch.blocks, self.by_tma.blocks if self.by_tma else 1)
+
+    @property
     def tiles_in_flight(self) -> int:
         """Iterations of the loop over tiles that groups work on at once."""
         every = (one for group in self.groups for one in walk(group.body))

@@ -199,7 +199,8 @@ class Scope:
     def _awaited(self, slot: Slot, name: str) -> list[str]:
         """Reads of a slot that TMA fills again have arrived before the slot is released, where the group's
         threads access global memory: behind such accesses reads may be late."""
-        if self.program.channel(slot.channel).filled_by != "tma" or not accesses_memory(self):
+        waits = self.group.id in accessing_memory(self.program)
+        if self.program.channel(slot.channel).filled_by != "tma" or not waits:
             return []
         if self.unawaited is None:
             return [f"await_reads({name});"]
@@ -333,12 +334,13 @@ MEMORY: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic", 
 """What threads do in global memory."""
 
 
-def accesses_memory(scope: Scope) -> bool:
-    """Whether the threads of the group load, store or update global memory anywhere in its program."""
-    ops = (
-        scope.program.op(index)
-        for statement in walk(scope.group.body)
-        if isinstance(statement, Compute)
-        for index in statement.ops
-    )
+@cache
+def accessing_memory(program: Program) -> frozenset[int]:
+    """The groups whose threads load, store or update global memory anywhere in their programs."""
+    return frozenset(group.id for group in program.groups if _accesses_memory(program, group))
+
+
+def _accesses_memory(program: Program, group: WarpProgram) -> bool:
+    statements = (one for one in walk(group.body) if isinstance(one, Compute))
+    ops = (program.op(index) for one in statements for index in one.ops)
     return any(role(one) in MEMORY for op in ops for one in (op, *op.inner()))
