@@ -7,12 +7,12 @@ from twill.ir.loop import Op, Tensor, Type
 from twill.ir.operands import Iteration, Register
 from twill.ir.program import Program
 from twill.ops.c import c_type
+from twill.ops.values import element
 from twill.targets.cuda import linear_tiles
+from twill.targets.cuda.element_pairs import Paired, pair
 from twill.targets.cuda.exchange import WHOLE, ColumnRange, each, pairs
 from twill.targets.cuda.expressions import atom, plus
-from twill.targets.cuda.float_pairs import Paired, pair
 from twill.targets.cuda.fragments import Fragment, holding
-from twill.targets.cuda.half_pairs import word
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.register_tiles import (
@@ -62,38 +62,27 @@ def sequence(name: str, where: Iteration) -> str:
 def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHOLE) -> list[str]:
     """Assign some slices of the elements of a tile in registers. Raises ValueError where another thread has
     them."""
-    form = holding(type)
-    pack = packed(type)
-    if (
-        isinstance(elements, Held)
-        and elements.pack == pack
-        and isinstance(elements.layout, Fragment)
-        and elements.layout.alike(form)
-        and pack
-    ):
-        return [
-            UNROLL,
-            f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {elements.name}[i_ / 4][i_ % 4];",
-        ]
-    if pack and isinstance(form, Spread):
-        same = isinstance(elements, Held) and elements.pack == pack and elements.layout == form
+    form, pack = holding(type), packed(type)
+    loop = each(form.registers // 2, span)
+    if isinstance(elements, Held) and pack and _same_words(elements, form, pack):
+        at = "i_" if isinstance(form, Spread) else "i_ / 4][i_ % 4"
+        return [UNROLL, f"{loop} {name}[{at}] = {elements.name}[{at}];"]
+    if pack and isinstance(form, Fragment):
+        low, high = (point(form, plus("2 * i_", half)) for half in (0, 1))
+        return [UNROLL, f"{loop} {name}[i_ / 4][i_ % 4] = {pair(element(type), elements, low, high)};"]
+    if isinstance(form, Spread) and (pack or (isinstance(elements, Paired) and pairs(form.registers, span))):
         low, high = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
-        words = (
-            f"{elements.name}[i_]" if same and isinstance(elements, Held) else word(elements, low, high, pack)
-        )
-        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_] = {words};"]
-    if pack:
-        first, second = (point(form, plus("2 * i_", half)) for half in (0, 1))
-        made = word(elements, first, second, pack)
-        return [UNROLL, f"{each(form.registers // 2, span)} {name}[i_ / 4][i_ % 4] = {made};"]
-    if isinstance(elements, Paired) and isinstance(form, Spread) and pairs(form.registers, span):
-        low, high = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
-        value = pair(elements, low, high)
-        return [
-            UNROLL,
-            f"{each(form.registers // 2, span)} unpair({value}, {name}[2 * i_], {name}[2 * i_ + 1]);",
-        ]
+        both = pair(element(type), elements, low, high)
+        made = f"{name}[i_] = {both}" if pack else f"unpair({both}, {name}[2 * i_], {name}[2 * i_ + 1])"
+        return [UNROLL, f"{loop} {made};"]
     return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
+
+
+def _same_words(tile: Held, form: Fragment | Spread, pack: str) -> bool:
+    """Whether each word of a tile is one of `form`."""
+    layout = tile.layout
+    alike = layout.alike(form) if isinstance(layout, Fragment) else layout == form
+    return alike and tile.pack == pack
 
 
 def plain(type: Tensor, address: str, one: AnyPoint) -> str:

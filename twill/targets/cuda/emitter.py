@@ -9,10 +9,10 @@ from twill.ir.operands import At, Iteration, Read, Register, Write
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import BarrierWait, MmaIssue, Pipelined, walk
 from twill.targets.cuda.copies import Hoisted
+from twill.targets.cuda.element_pairs import fused
 from twill.targets.cuda.elements import iteration, variable
 from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.float_pairs import fused
 from twill.targets.cuda.names import tensor_map
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.scope import Scope

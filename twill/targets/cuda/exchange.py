@@ -11,8 +11,8 @@ from twill.ir.loop import Op
 from twill.ir.statements import SLICES
 from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import expression, neutral
+from twill.targets.cuda.element_pairs import FLOAT, pair, paired_word
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.float_pairs import pair, word_of
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Elements, Point, cast, number, point
@@ -117,7 +117,7 @@ def reduced(
         f"{each(CHAINS)} chains_[i_] = {start};",
         UNROLL,
         _two_chains(source, elements, span)
-        if paired and word_of(combine, scalar=True) == "add" and pairs(source.registers, span)
+        if paired and paired_word(combine, FLOAT, scalar=True) == "add" and pairs(source.registers, span)
         else f"{loop} {_combined(combine, f'chains_[i_ % {CHAINS}]', one)}",
         UNROLL,
         f"{each(CHAINS)} {_combined(combine, f'{name}[0]', 'chains_[i_]')}",
@@ -128,7 +128,7 @@ def _two_chains(source: Spread, elements: Elements, span: ColumnRange) -> str:
     """Additions to two chains at once."""
     low, high = (source.point(f"({plus('2 * i_', half)})") for half in (0, 1))
     first, second = (f"chains_[({plus('2 * i_', half)}) % {CHAINS}]" for half in (0, 1))
-    value = f"add_pair(float2{{{first}, {second}}}, {pair(elements, low, high)})"
+    value = f"add_pair(float2{{{first}, {second}}}, {pair(FLOAT, elements, low, high)})"
     return f"{each(source.registers // 2, span)} unpair({value}, {first}, {second});"
 
 

@@ -26,12 +26,11 @@ from twill.targets.cuda import (
     warp_mma,
 )
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
+from twill.targets.cuda.element_pairs import paired
 from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
 from twill.targets.cuda.exchange import WHOLE, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
-from twill.targets.cuda.float_pairs import paired
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
-from twill.targets.cuda.half_pairs import halved
 from twill.targets.cuda.linear_tiles import Spread, literal
 from twill.targets.cuda.polynomial_parts import divided
 from twill.targets.cuda.register_tiles import (
@@ -151,10 +150,10 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
         return elements
     if 1 in type.shape or scope.narrow:
         return lambda point: number(type, cast(type, elements(point)))
-    found = paired(op, operands, elements, scope.fused) if scope.float_pairs else elements
     if parts := scope.program.parts.get(op.index):
         found = divided(op, operands[0], parts, paired=scope.float_pairs)
-    found = halved(op, operands, found)
+    else:
+        found = paired(op, operands, elements, scope.fused, floats=scope.float_pairs)
     return found if result.id in scope.fused else scope.kept(result, found)
 
 

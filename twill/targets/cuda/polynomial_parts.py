@@ -7,7 +7,7 @@ time.
 
 from twill.ir.loop import Op, Tensor
 from twill.ops.table import lookup
-from twill.targets.cuda.float_pairs import Paired
+from twill.targets.cuda.element_pairs import FLOAT, Paired
 from twill.targets.cuda.register_tiles import AnyPoint, Elements, held
 
 
@@ -25,11 +25,11 @@ def divided(op: Op, operand: Elements, parts: int, *, paired: bool) -> Elements:
     def single(point: AnyPoint) -> str:
         return f"{call}({register(point)}, {scaled(point)})"
 
-    return Paired(f"{found.pair}<{parts}>", (scaled,), single, register) if paired else single
+    return Paired(FLOAT, f"{found.pair}<{parts}>", (scaled,), single, register) if paired else single
 
 
 def _scaled(operand: Elements, factor: str) -> Elements:
     def single(point: AnyPoint) -> str:
         return f"({operand(point)} * {factor})"
 
-    return Paired("multiply_pair", (operand, lambda point: factor), single)
+    return Paired(FLOAT, "multiply_pair", (operand, lambda point: factor), single)

@@ -91,11 +91,10 @@ class Scope:
     fused: frozenset[int] = frozenset()
     """Multiplications, by value id, that are part of the addition which reads them."""
     deferred: bool = False
+    """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
     unawaited: list[str] | None = None
     """Reads to be awaited at the end of the statement, so that each needs a register only until it is used;
     None: each is awaited at once, as what is read inside of braces must be."""
-    """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
-
     loads: dict[int, tuple[Read, Slot]] = field(default_factory=dict[int, "tuple[Read, Slot]"])
     """Tiles in slots that are read in the layouts which they are converted to, by value id."""
 

@@ -15,8 +15,8 @@ from re import fullmatch
 from twill.ir.distribution import powers
 from twill.ir.loop import MemDesc, Scalar, Tensor, TensorMemory, Type
 from twill.ops.c import c_type
+from twill.targets.cuda.element_pairs import Paired, pair
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.float_pairs import Paired, pair
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Point, Spread
 from twill.targets.cuda.register_tiles import BITS, PACK, AnyPoint, Elements
@@ -181,7 +181,7 @@ def _chunk(tile: Tensor, form: Spread, elements: Elements, count: int, number: s
             f"float words_[{count}];",
             UNROLL,
             f"for (int i_ = 0; i_ < {count // 2}; ++i_)",
-            f"    unpair({pair(elements, low, high)}, words_[2 * i_], words_[2 * i_ + 1]);",
+            f"    unpair({pair(tile.dtype.name, elements, low, high)}, words_[2 * i_], words_[2 * i_ + 1]);",
             f"{store}, words_);",
         ]
     if per == 1:

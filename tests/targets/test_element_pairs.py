@@ -1,4 +1,4 @@
-"""Arithmetic on the two f16 elements of a word."""
+"""Arithmetic on two elements at once."""
 
 import operator
 from collections.abc import Callable
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.programs import cuda
-from twill.targets.cuda.half_pairs import Halves, word
+from twill.targets.cuda.element_pairs import Paired, pair
 from twill.targets.cuda.register_tiles import AnyPoint
 
 
@@ -30,8 +30,8 @@ def test_words_that_are_packed_already_are_taken_as_they_are() -> None:
     def number(point: AnyPoint) -> str:
         return f"f({point})"
 
-    product = Halves("multiply_f16x2", (held, number), lambda point: "unused")
-    made = word(product, "0", "1", "pack_f16")  # pyright: ignore[reportArgumentType]
+    product = Paired("f16", "multiply_f16x2", (held, number), lambda point: "unused")
+    made = pair("f16", product, "0", "1")  # pyright: ignore[reportArgumentType]
     assert made == (
         "multiply_f16x2(halves(half_of(x[0 / 2], 0 % 2), half_of(x[1 / 2], 1 % 2)), pack_f16(f(0), f(1)))"
     )
@@ -41,7 +41,7 @@ def test_two_factors_are_not_taken_for_one_element() -> None:
     def two(point: AnyPoint) -> str:
         return f"unpack_f16(x, 0) * unpack_f16(y, {point})"
 
-    assert word(two, "0", "1", "pack_f16").startswith("pack_f16(")  # pyright: ignore[reportArgumentType]
+    assert pair("f16", two, "0", "1").startswith("pack_f16(")  # pyright: ignore[reportArgumentType]
 
 
 def test_scales_are_multiplied_by_words() -> None:
