@@ -39,6 +39,14 @@ def test_names_follow_the_nesting() -> None:
     ]
 
 
+def test_a_long_name_of_a_function_is_cut_in_the_paths_of_its_loops() -> None:
+    text = Path("examples/ttgir/gemm.sm90.ttgir").read_text()
+    long, longer = (read(text.replace("@gemm", f"@{'k' * size}"), "k.ttgir") for size in (249, 250))
+    paths = {loop.path for module in (long, longer) for loop in loops(module)}
+    assert len(paths) == 2
+    assert all(len(path.encode()) < 120 and path.endswith("/for.0") for path in paths)
+
+
 @pytest.mark.parametrize(
     ("body", "reason", "line"),
     [

@@ -784,6 +784,20 @@ def queries(
 
 
 @triton.jit
+def highest_bytes(
+    a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """The highest of integer products of a tile of bytes, loaded under a mask before the loop, with all columns."""
+    b_desc = tl.make_tensor_descriptor(b, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    m, n, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, DIM)
+    x = tl.load(a + m[:, None] * DIM + d[None, :], mask=m[:, None] < M, other=0)
+    best = tl.full([BLOCK_M, BLOCK_N], -(2**30), tl.int32)
+    for i in range(0, N, BLOCK_N):
+        best = tl.maximum(best, tl.dot(x, b_desc.load([i, 0]).T))
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], best, mask=m[:, None] < M)
+
+
+@triton.jit
 def deflated(
     q, k, w, r, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1172,6 +1186,9 @@ TWILL = {
         "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
     },
     "straight": STATE,
+    "highest_bytes": {
+        "a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "M": "i32", "N": "i32", "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 128, "num_warps": 8,
+    },
     "quarters": {
         **dict.fromkeys(["a", "b", "left", "right"], "*u8:16"), "c": "*fp16:16", **SIZES,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4,
@@ -1264,6 +1281,7 @@ VARIANTS = {
     "matmul_half": ("matmul_into", {}),
     "matmul_32_half": ("matmul_into", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
+    "highest_bytes": ("highest_bytes", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
     "matmul_nvfp4": (

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Carried, Function, Loop, Module, Op, Refusal, Value
@@ -23,6 +24,8 @@ BEFORE = (
     " FILE.py:FUNCTION, or what MLIR_ENABLE_DUMP=1 prints"
 )
 """How to get a loop that has not been scheduled."""
+LONGEST = 100
+"""Bytes of a function's name in the path of a loop."""
 PARTITIONS = ("ttg.partition", "async_task_id")
 
 
@@ -33,7 +36,16 @@ def loops(module: Module) -> tuple[Loop, ...]:
 
 def in_function(module: Module, function: Function) -> Iterator[Loop]:
     for block in function.body.blocks if function.body else ():
-        yield from Finder(module, function).inside(block, function.name, 0, specialized=False)
+        yield from Finder(module, function).inside(block, short(function.name), 0, specialized=False)
+
+
+def short(name: str) -> str:
+    """A function's name as the paths of its loops begin: folders are named so. A name that was made of all
+    types and constants is cut and ends with a digest of the whole."""
+    if len(name.encode()) <= LONGEST:
+        return name
+    digest = sha256(name.encode()).hexdigest()[:8]
+    return f"{name.encode()[: LONGEST - len(digest) - 1].decode(errors='ignore')}_{digest}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,7 +68,7 @@ FOLDED = {"add": plus, "multiply": times}
 
 
 def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, address: str) -> None:
-    """Write a value to a slot. Raises ValueError where a line of a swizzle pattern would be torn."""
+    """Write a value to a slot. Raises ValueError for a tile that a slot can not hold."""
     found, form = scope.program.value(value), scope.values[value]
     if isinstance(form, str) and not isinstance(found.type, Tensor):
         scope.lines.append(f"if (thread.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
@@ -96,12 +96,11 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, a
         return
     tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
     tile = replace(tile, transposed=tile.transposed != transposed)
-    if isinstance(source, Held) and isinstance(fragment, Fragment) and not tile.transposed:
-        scope.lines += stored(source, tile)
-    elif isinstance(source, Held) and isinstance(fragment, Fragment) and source.pack and tile.bits == 16:
+    in_pairs = isinstance(source, Held) and isinstance(fragment, Fragment) and source.pack
+    if isinstance(source, Held) and in_pairs and tile.transposed and tile.bits == 16:
         scope.lines += stored_by_columns(source, tile)
     else:
-        scope.lines += scattered(source, fragment, tile, c_type(kind))
+        _write_swizzled(scope, source, fragment, tile, kind)
 
 
 def execute(scope: Scope, op: Op) -> None:
@@ -253,11 +252,19 @@ def _swizzled_scratch(scope: Scope, kind: Tensor) -> Shared | None:
 
 def _write_scratch(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> None:
     layout = form.layout if isinstance(form, Held) else holding(kind)
-    if isinstance(form, Held) and isinstance(layout, Fragment) and (form.pack or tile.bits == 32):
+    _write_swizzled(scope, form, layout, tile, kind)
+
+
+def _write_swizzled(
+    scope: Scope, form: Elements, layout: Fragment | Spread, tile: Shared, kind: Tensor
+) -> None:
+    """Write a tile to lines of a swizzle pattern: pairs or matrices where the lines stay whole, else element
+    by element."""
+    if isinstance(form, Held) and isinstance(layout, Fragment) and not tile.transposed:
         try:
             scope.lines += stored(form, tile)
             return
-        except ValueError:  # a line of the swizzle pattern would be torn
+        except ValueError:  # a line would be torn, or the elements are not in pairs
             pass
     scope.lines += scattered(form, layout, tile, c_type(kind))
 

@@ -242,9 +242,12 @@ def _element(tile: Shared, row: str, column: str) -> str:
 
 def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     """Write the columns of a tile in registers from `first` on, as many as the tile has. Pairs of 32 bits
-    are written in the order that spares bank conflicts (stmatrix has none). Raises ValueError as `loaded`."""
+    are written in the order that spares bank conflicts (stmatrix has none). Raises ValueError where a line of
+    the pattern would be torn, and for elements of less than 32 bits that are not kept in pairs."""
     if isinstance(source.layout, Spread):
         return _rows_stored(source, source.layout, tile, first)
+    if tile.bits < 32 and not source.pack:
+        raise ValueError("is stored element by element")
     whole = source.fragment
     part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across)
     if tile.bits == 16:
