@@ -114,7 +114,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (i_ * 8 + thread.warp / 4 * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 32) * 2 % 128), truncf_6, i_ * 4);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 32 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_6, i_ * 4);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -133,7 +133,7 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                     if (thread.leader) tma_wait_read<0>();
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (i_ * 8 + thread.warp / 4 * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 32) * 2 % 128), truncf_6, i_ * 4);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 32 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_6, i_ * 4);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {

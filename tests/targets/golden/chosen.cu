@@ -569,7 +569,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
             uint32_t read_18[16];
             const uint32_t read_18_at = memory + 106496;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_18, 4 * i_, read_18_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 32 * 512 + swizzle<32>(((thread.lane & 15)) * 32 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 32));
+            for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_18, 4 * i_, read_18_at + ((i_ & 3) * 16) * 2 / 32 * 512 + (((thread.lane >> 4) & 1) * 8) * 2 / 32 * 512 + (swizzle<32>(((thread.lane & 15)) * 32 + (((thread.lane >> 4) & 1) * 8) * 2 % 32) ^ ((i_ & 3) * 16) * 2 % 32));
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) x_53_then0[i_] = read_18[i_];
         }
@@ -585,7 +585,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float p_then0_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -604,7 +604,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float p_then0_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -623,7 +623,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float p_then0_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -642,7 +642,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float p_then0_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -663,7 +663,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + i - 3);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         float p_then0_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -683,7 +683,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float p_then0_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -702,7 +702,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float p_then0_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -721,7 +721,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float p_then0_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -742,7 +742,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_keys_45_then0.slot(count_keys_45_then0 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 3) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 8192 + (((thread.lane >> 3) & 1) * 8) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         float p_then0_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) p_then0_[i_] = 0.0f;
@@ -852,12 +852,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
@@ -884,7 +884,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + i - 7);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -947,12 +947,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     {
                         named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                         named_barrier_sync(group_2_barrier, 128);
                         uint32_t read_4[16];
                         const uint32_t read_4_at = memory + 108544;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                     }
@@ -990,7 +990,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + n - 7);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1053,12 +1053,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
@@ -1095,7 +1095,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + n - 6);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1158,12 +1158,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
@@ -1200,7 +1200,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + n - 5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1263,12 +1263,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
@@ -1305,7 +1305,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + n - 4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1368,12 +1368,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
@@ -1410,7 +1410,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1473,12 +1473,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
@@ -1505,7 +1505,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1562,12 +1562,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     named_barrier_sync(group_2_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                     named_barrier_sync(group_2_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 108544;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                 }
@@ -1594,7 +1594,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1679,12 +1679,12 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     {
                         named_barrier_sync(group_2_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_60_then0, i_ * 1);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_60_then0, i_ * 1);
                         named_barrier_sync(group_2_barrier, 128);
                         uint32_t read_4[16];
                         const uint32_t read_4_at = memory + 108544;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_62_then0[i_] = read_4[i_];
                     }
@@ -1699,7 +1699,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_values_52_then0.slot(count_values_52_then0 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_64_then0[i_] = acc_61_then0[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc_64_then0, acc_62_then0, read_0);
@@ -1750,7 +1750,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
             for (int i_ = 0; i_ < 8; ++i_) divf_8_[i_] = divide(acc[((i_ & 7))], total_29[(((i_ >> 1) & 1))]);
             named_barrier_sync(group_2_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128), divf_8_, i_ * 2);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), divf_8_, i_ * 2);
             named_barrier_sync(group_2_barrier, 128);
             float read_7[8];
             const uint32_t read_7_at = memory + 108544;

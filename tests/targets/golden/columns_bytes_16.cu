@@ -60,7 +60,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 % 64));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
                     await_reads(read_0);
@@ -77,7 +77,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 % 64));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
                         await_reads(read_0);
@@ -89,7 +89,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         const uint32_t read_0_at = channel_x_38.slot(count_x_38 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 % 128));
+                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 % 128));
                         float acc_49_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_49_[i_] = acc_26[((i_ & 7))];
@@ -108,7 +108,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     const uint32_t read_0_at = channel_x_38.slot(count_x_38 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 % 128));
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 % 128));
                     float acc_49_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_49_[i_] = acc_26[((i_ & 7))];
@@ -129,7 +129,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
             for (int i_ = 0; i_ < 4; ++i_) truncf_9_[i_] = pack_f16(acc_26[(((2 * i_) & 7))], acc_26[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_9_, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_9_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 24576;
@@ -386,7 +386,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 % 64));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
                 }
@@ -402,7 +402,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32 + (thread.lane & 3) * 4) * 1 % 64));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
                     }
@@ -413,7 +413,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                         const uint32_t read_0_at = channel_x_38.slot(count_x_38 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 % 128));
+                            load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 % 128));
                         float acc_49_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_49_[i_] = acc_26[((i_ & 7))];
@@ -431,7 +431,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                     const uint32_t read_0_at = channel_x_38.slot(count_x_38 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 2 % 128));
+                        load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 2 % 128));
                     float acc_49_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_49_[i_] = acc_26[((i_ & 7))];
@@ -451,7 +451,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
             for (int i_ = 0; i_ < 4; ++i_) truncf_9_[i_] = pack_f16(acc_26[(((2 * i_) & 7))], acc_26[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_9_, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_9_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 24576;

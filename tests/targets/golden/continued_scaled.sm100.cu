@@ -108,7 +108,7 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         // store (tests/kernels/ttgir/continued_scaled.sm100.ttgir:62:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_4, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_4, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

@@ -215,7 +215,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     channel_local_alloc_8.producer_acquire(count_local_alloc_8 + i - 1);
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + i - 1) + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_7, i_ * 4);
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + i - 1) + (((i_ * 8) & 63)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_7, i_ * 4);
                     }
                     fence_async_shared();
                     channel_local_alloc_8.producer_commit(count_local_alloc_8 + i - 1);
@@ -249,7 +249,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int j_ = 0; j_ < 2; ++j_) {
                             uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 0) & 63)) / 2], (((2 * (16 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 1) & 63)) / 2], (((2 * (16 * j_ + i_) + 1) & 63)) % 2));
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
@@ -267,7 +267,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         const int32_t row_ = first_query_0 + ((i - 1) * 128);
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), result_54, i_ * 4);
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_54, i_ * 4);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -278,7 +278,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), result_54, 32 + i_ * 4);
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_54, 32 + i_ * 4);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -333,7 +333,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 channel_local_alloc_8.producer_acquire(count_local_alloc_8 + n - 1);
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + n - 1) + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_7, i_ * 4);
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + n - 1) + (((i_ * 8) & 63)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_7, i_ * 4);
                 }
                 fence_async_shared();
                 channel_local_alloc_8.producer_commit(count_local_alloc_8 + n - 1);
@@ -350,7 +350,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int j_ = 0; j_ < 2; ++j_) {
                         uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 0) & 63)) / 2], (((2 * (16 * j_ + i_) + 0) & 63)) % 2), unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 1) & 63)) / 2], (((2 * (16 * j_ + i_) + 1) & 63)) % 2));
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32 + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
@@ -361,7 +361,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     const int32_t row_ = first_query_0 + ((n - 1) * 128);
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), result_54, i_ * 4);
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_54, i_ * 4);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -372,7 +372,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) tma_wait_read<0>();
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), result_54, 32 + i_ * 4);
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_54, 32 + i_ * 4);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -434,7 +434,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_0, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_0, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
@@ -456,7 +456,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_4, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_4, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {

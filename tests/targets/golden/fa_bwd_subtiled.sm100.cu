@@ -304,7 +304,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_local_alloc_8.producer_acquire(count_local_alloc_8);
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8) + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), truncf_7, i_ * 4);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_7, i_ * 4);
                 }
                 fence_async_shared();
                 channel_local_alloc_8.producer_commit(count_local_alloc_8);
@@ -315,7 +315,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int j_ = 0; j_ < 1; ++j_) {
                         uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 0) & 31)) / 2], (((2 * (16 * j_ + i_) + 0) & 31)) % 2), unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 1) & 31)) / 2], (((2 * (16 * j_ + i_) + 1) & 31)) % 2));
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
                         tensor_memory_store(tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
@@ -370,7 +370,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_local_alloc_11.producer_acquire(count_local_alloc_11);
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_11.slot(count_local_alloc_11) + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), truncf_10, i_ * 4);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_11.slot(count_local_alloc_11) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_10, i_ * 4);
                 }
                 fence_async_shared();
                 channel_local_alloc_11.producer_commit(count_local_alloc_11);
@@ -393,7 +393,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int j_ = 0; j_ < 1; ++j_) {
                         uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_10[(((2 * (16 * j_ + i_) + 0) & 31)) / 2], (((2 * (16 * j_ + i_) + 0) & 31)) % 2), unpack_f16(truncf_10[(((2 * (16 * j_ + i_) + 1) & 31)) / 2], (((2 * (16 * j_ + i_) + 1) & 31)) % 2));
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_10[(16 * j_ + i_)];
                         tensor_memory_store(tensor_memory + 480 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
@@ -415,7 +415,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     const int32_t row0_ = first_query_0;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 / 128 * 8192 + swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 % 128), result_91, i_ * 4);
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + i_ * 4 * 4 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_91, i_ * 4);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -439,7 +439,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) tma_wait_read<0>();
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 / 128 * 8192 + swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 % 128), result_93, i_ * 4);
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + i_ * 4 * 4 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_93, i_ * 4);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
@@ -518,7 +518,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_local_alloc_8.producer_acquire(count_local_alloc_8 + i);
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + i) + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), truncf_7, i_ * 4);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + i) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_7, i_ * 4);
                     }
                     fence_async_shared();
                     channel_local_alloc_8.producer_commit(count_local_alloc_8 + i);
@@ -529,7 +529,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int j_ = 0; j_ < 1; ++j_) {
                             uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 0) & 31)) / 2], (((2 * (16 * j_ + i_) + 0) & 31)) % 2), unpack_f16(truncf_7[(((2 * (16 * j_ + i_) + 1) & 31)) / 2], (((2 * (16 * j_ + i_) + 1) & 31)) % 2));
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
                             tensor_memory_store(tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
@@ -584,7 +584,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_local_alloc_11.producer_acquire(count_local_alloc_11 + i);
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_11.slot(count_local_alloc_11 + i) + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), truncf_10, i_ * 4);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_11.slot(count_local_alloc_11 + i) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_10, i_ * 4);
                     }
                     fence_async_shared();
                     channel_local_alloc_11.producer_commit(count_local_alloc_11 + i);
@@ -607,7 +607,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int j_ = 0; j_ < 1; ++j_) {
                             uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(unpack_f16(truncf_10[(((2 * (16 * j_ + i_) + 0) & 31)) / 2], (((2 * (16 * j_ + i_) + 0) & 31)) % 2), unpack_f16(truncf_10[(((2 * (16 * j_ + i_) + 1) & 31)) / 2], (((2 * (16 * j_ + i_) + 1) & 31)) % 2));
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_10[(16 * j_ + i_)];
                             tensor_memory_store(tensor_memory + 480 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
@@ -631,7 +631,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 / 128 * 8192 + swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 % 128), result_91, i_ * 4);
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + i_ * 4 * 4 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_91, i_ * 4);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -655,7 +655,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 / 128 * 8192 + swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (i_ * 4 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 4 % 128), result_93, i_ * 4);
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 188416 + i_ * 4 * 4 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_93, i_ * 4);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
@@ -706,7 +706,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_0, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_0, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
@@ -728,7 +728,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_4, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_4, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {

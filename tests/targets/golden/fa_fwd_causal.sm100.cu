@@ -1368,7 +1368,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_5, i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ i_ * 8 * 2 % 128), truncf_5, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
             if (thread.leader) {
@@ -2639,7 +2639,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
         {
             named_barrier_sync(group_2_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 32768 + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_16, i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 32768 + i_ * 8 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ i_ * 8 * 2 % 128), truncf_16, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 128);
             if (thread.leader) {

@@ -399,7 +399,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         // store (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:146:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 165888 + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_3, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 165888 + i_ * 8 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ i_ * 8 * 2 % 128), truncf_3, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 128);
             if (thread.leader) {
@@ -409,7 +409,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 165888 + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_3, 32 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 165888 + i_ * 8 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ i_ * 8 * 2 % 128), truncf_3, 32 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 128);
             if (thread.leader) {
@@ -723,7 +723,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         // store (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:160:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 182272 + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_15, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 182272 + i_ * 8 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ i_ * 8 * 2 % 128), truncf_15, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_3_barrier, 128);
             if (thread.leader) {
@@ -733,7 +733,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_3_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 182272 + (i_ * 8) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8) * 2 % 128), truncf_15, 32 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 182272 + i_ * 8 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ i_ * 8 * 2 % 128), truncf_15, 32 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_3_barrier, 128);
             if (thread.leader) {

@@ -119,7 +119,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 if (thread.leader) tma_wait_read<0>();
                 named_barrier_sync(group_2_barrier, 256);
                 #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_10, i_ * 4);
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_10, i_ * 4);
                 fence_async_shared();
                 named_barrier_sync(group_2_barrier, 256);
                 if (thread.leader) {
@@ -130,7 +130,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 if (thread.leader) tma_wait_read<0>();
                 named_barrier_sync(group_2_barrier, 256);
                 #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 8 + thread.warp / 4 * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 64) * 2 % 128), truncf_10, 32 + i_ * 4);
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_10, 32 + i_ * 4);
                 fence_async_shared();
                 named_barrier_sync(group_2_barrier, 256);
                 if (thread.leader) {

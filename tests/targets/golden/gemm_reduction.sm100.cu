@@ -95,7 +95,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     const uint32_t read_0_at = channel_x_y.slot(count_x_y);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     await_reads(read_0);
@@ -136,7 +136,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                         const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         await_reads(read_0);
@@ -201,7 +201,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + (i_ * 8 + thread.warp / 4 * 128) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 8 + thread.warp / 4 * 128) * 2 % 128), truncf_11, i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 128 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 128 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_11, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {

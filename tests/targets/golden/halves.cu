@@ -106,7 +106,7 @@ halves_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 % 128), truncf_6, i_ * 1);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 / 128 * 16384 + ((thread.lane & 3) * 2) * 2 / 128 * 16384 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 % 128), truncf_6, i_ * 1);
             named_barrier_sync(group_1_barrier, 256);
             uint32_t read_4[4][4];
             const uint32_t read_4_at = memory + 196608;
@@ -133,7 +133,7 @@ halves_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 2 % 128), truncf_9, i_ * 1);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 / 128 * 16384 + ((thread.lane & 3) * 2) * 2 / 128 * 16384 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 % 128), truncf_9, i_ * 1);
             named_barrier_sync(group_1_barrier, 256);
             uint32_t read_4[4][4];
             const uint32_t read_4_at = memory + 196608;

@@ -64,7 +64,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     const uint32_t read_0_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_9[i_] = pack_f16(float(read_0[(((2 * i_) & 63))]), float(read_0[(((2 * i_ + 1) & 63))]));
                 }
@@ -75,7 +75,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     const uint32_t read_0_at = channel_acc_6.slot(count_acc_6);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_10[i_] = pack_f16(float(read_0[(((2 * i_) & 7) + (((2 * i_) >> 3) & 1) * 16 + (((2 * i_) >> 4) & 1) * 8)]), float(read_0[(((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 1) * 16 + (((2 * i_ + 1) >> 4) & 1) * 8)]));
                 }
@@ -92,7 +92,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         const uint32_t read_0_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_9[i_] = pack_f16(float(read_0[(((2 * i_) & 63))]), float(read_0[(((2 * i_ + 1) & 63))]));
                     }
@@ -112,7 +112,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         const uint32_t read_0_at = channel_acc_6.slot(count_acc_6 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_10[i_] = pack_f16(float(read_0[(((2 * i_) & 7) + (((2 * i_) >> 3) & 1) * 16 + (((2 * i_) >> 4) & 1) * 8)]), float(read_0[(((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 1) * 16 + (((2 * i_ + 1) >> 4) & 1) * 8)]));
                     }
@@ -141,7 +141,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_4, i_ * 1);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_4, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_4[2][4];
             const uint32_t read_4_at = memory + 24576;

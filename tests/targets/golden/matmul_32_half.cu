@@ -58,11 +58,11 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_acc_5.slot(count_acc_5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                     uint32_t read_4[32];
                     const uint32_t read_4_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     uint32_t acc_9_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_9_[i_] = acc_3[i_];
@@ -84,11 +84,11 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_acc_5.slot(count_acc_5 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                         uint32_t read_4[32];
                         const uint32_t read_4_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         uint32_t acc_9_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_9_[i_] = acc_3[i_];
@@ -110,7 +110,7 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_3, i_ * 1);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_3, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_4[2][4];
             const uint32_t read_4_at = memory + 49152;

@@ -59,12 +59,12 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     const uint32_t read_0_at = channel_acc_5.slot(count_acc_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
                     int8_t read_5[64];
                     const uint32_t read_5_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                        load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
                     int32_t acc_9_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
@@ -87,12 +87,12 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                         const uint32_t read_0_at = channel_acc_5.slot(count_acc_5 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 4096 + swizzle<64>(((((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
                         int8_t read_5[64];
                         const uint32_t read_5_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 / 64 * 2048 + swizzle<64>(((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16 + (thread.lane & 3) * 4) * 1 % 64));
+                            load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
                         int32_t acc_9_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
@@ -114,7 +114,7 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 18432 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128), acc_3, i_ * 2);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 18432 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_3, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
             int32_t read_4[16];
             const uint32_t read_4_at = memory + 18432;

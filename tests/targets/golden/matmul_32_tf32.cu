@@ -59,12 +59,12 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     const uint32_t read_0_at = channel_acc_5.slot(count_acc_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 8192 + swizzle<128>((((i_ >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + (((i_ >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 7) * 4) * 4 % 128));
                     float read_5[32];
                     const uint32_t read_5_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 % 128));
+                        read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
                     float acc_9_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
@@ -87,12 +87,12 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         const uint32_t read_0_at = channel_acc_5.slot(count_acc_5 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 8192 + swizzle<128>((((i_ >> 3) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 7) * 4 + (thread.lane & 3)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + (((i_ >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 7) * 4) * 4 % 128));
                         float read_5[32];
                         const uint32_t read_5_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ >> 1) & 7) * 4 + (thread.lane & 3)) * 4 % 128));
+                            read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
                         float acc_9_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
@@ -114,7 +114,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128), acc_3, i_ * 2);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_3, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
             float read_4[16];
             const uint32_t read_4_at = memory + 40960;

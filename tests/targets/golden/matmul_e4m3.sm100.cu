@@ -82,7 +82,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         // store (tests/kernels/ttgir/matmul_e4m3.sm100.ttgir:45:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<16>(memory + 196608 + (i_ * 16 + thread.warp / 4 * 64) * 1 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 16 + thread.warp / 4 * 64) * 1 % 128), fp_to_fp_4, i_ * 16);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<16>(memory + 196608 + i_ * 16 * 1 / 128 * 16384 + thread.warp / 4 * 64 * 1 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 1 % 128) ^ i_ * 16 * 1 % 128), fp_to_fp_4, i_ * 16);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

@@ -86,7 +86,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __g
         // store (tests/kernels/ttgir/matmul_mxfp4.sm100.ttgir:92:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 147456 + (i_ * 4 + thread.warp / 4 * 64) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 64) * 4 % 128), acc_21, i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 147456 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 64 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_21, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

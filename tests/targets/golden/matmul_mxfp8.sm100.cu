@@ -86,7 +86,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __g
         // store (tests/kernels/ttgir/matmul_mxfp8.sm100.ttgir:95:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 153600 + (i_ * 4 + thread.warp / 4 * 64) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 64) * 4 % 128), acc_20, i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 153600 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 64 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_20, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
@@ -99,7 +99,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 153600 + (i_ * 4 + thread.warp / 4 * 64) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 64) * 4 % 128), acc_20, 64 + i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 153600 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 64 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_20, 64 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

@@ -89,7 +89,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
         // store (tests/kernels/ttgir/matmul_nvfp4.sm100.ttgir:103:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), acc_23, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_23, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
@@ -100,7 +100,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), acc_23, 32 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_23, 32 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
@@ -111,7 +111,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), acc_23, 64 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_23, 64 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
@@ -122,7 +122,7 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), acc_23, 96 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_23, 96 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

@@ -79,7 +79,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
         // store (tests/kernels/ttgir/matmul_tf32.sm100.ttgir:46:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), acc_7, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_7, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
@@ -90,7 +90,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (i_ * 4 + thread.warp / 4 * 32) * 4 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (i_ * 4 + thread.warp / 4 * 32) * 4 % 128), acc_7, 32 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), acc_7, 32 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {

@@ -62,11 +62,11 @@ nearest_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                     uint32_t read_4[32];
                     const uint32_t read_4_at = channel_acc_3.slot(count_acc_3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     float acc_8_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_8_[i_] = acc_2[((i_ & 15))];
@@ -90,11 +90,11 @@ nearest_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                         uint32_t read_4[32];
                         const uint32_t read_4_at = channel_acc_3.slot(count_acc_3 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + swizzle<128>((((i_ >> 2) & 1) * 16 + (thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 4096 + (((i_ >> 2) & 1) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         float acc_8_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_8_[i_] = acc_2[((i_ & 15))];
@@ -202,7 +202,7 @@ nearest_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             for (int i_ = 0; i_ < 16; ++i_) subf_28_[i_] = (acc_2[((i_ & 15))] - reduce_8_0[(((i_ >> 1) & 1) + ((i_ >> 3) & 1) * 2)]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128), subf_28_, i_ * 2);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), subf_28_, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
             float read_88[16];
             const uint32_t read_88_at = memory + 40960;

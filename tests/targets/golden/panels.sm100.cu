@@ -110,7 +110,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
         named_barrier_sync(group_1_barrier, 256);
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_x_21.slot(count_x_21) + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128), x_20, i_ * 4);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_x_21.slot(count_x_21) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_20, i_ * 4);
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);
@@ -167,13 +167,13 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                     {
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                         named_barrier_sync(group_1_barrier, 256);
                         uint32_t read_4[16];
                         const uint32_t read_4_at = memory + 81920;
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
-                            load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                            load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                     }
@@ -199,13 +199,13 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                 {
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                     named_barrier_sync(group_1_barrier, 256);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 81920;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
-                        load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                 }
@@ -359,7 +359,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         named_barrier_sync(group_1_barrier, 256);
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_x_21.slot(count_x_21) + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128), x_20, i_ * 4);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_x_21.slot(count_x_21) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_20, i_ * 4);
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);
@@ -422,13 +422,13 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     {
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                         named_barrier_sync(group_1_barrier, 256);
                         uint32_t read_4[16];
                         const uint32_t read_4_at = memory + 81920;
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
-                            load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                            load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                     }
@@ -454,13 +454,13 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                 {
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 31) + ((thread.warp >> 2) & 1) * 32) * 2 % 128), z_45, i_ * 4);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                     named_barrier_sync(group_1_barrier, 256);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 81920;
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
-                        load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
                 }

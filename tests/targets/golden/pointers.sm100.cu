@@ -80,13 +80,13 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             for (int i_ = 0; i_ < 32; ++i_) truncf_22_[i_] = pack_f16(acc_23_[(((2 * i_) & 63))], acc_23_[(((2 * i_ + 1) & 63))]);
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_22_, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_22_, i_ * 4);
             named_barrier_sync(group_2_barrier, 256);
             uint32_t read_9[32];
             const uint32_t read_9_at = memory + 196608;
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
-                load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7) + (thread.lane & 15) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + (((i_ * 8) & 7) + (thread.lane & 15) * 8) * 2 % 128));
+                load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 15) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_30[i_] = read_9[i_];
         }
@@ -286,13 +286,13 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             for (int i_ = 0; i_ < 32; ++i_) truncf_22_[i_] = pack_f16(acc_23_[(((2 * i_) & 63))], acc_23_[(((2 * i_ + 1) & 63))]);
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((i_ * 8) & 63) + ((thread.warp >> 2) & 1) * 64) * 2 % 128), truncf_22_, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_22_, i_ * 4);
             named_barrier_sync(group_2_barrier, 256);
             uint32_t read_9[32];
             const uint32_t read_9_at = memory + 196608;
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
-                load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7) + (thread.lane & 15) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + (((i_ * 8) & 7) + (thread.lane & 15) * 8) * 2 % 128));
+                load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 15) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_30[i_] = read_9[i_];
         }

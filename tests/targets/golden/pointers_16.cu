@@ -57,11 +57,11 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_x_28.slot(count_x_28 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     uint32_t read_4[16];
                     const uint32_t read_4_at = channel_y_37.slot(count_y_37 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     float acc_40_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_40_[i_] = acc_18[((i_ & 7))];
@@ -84,7 +84,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
             for (int i_ = 0; i_ < 4; ++i_) truncf_20_[i_] = pack_f16(acc_18[(((2 * i_) & 7))], acc_18[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 20480 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_20_, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 20480 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_20_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 20480;
@@ -294,11 +294,11 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_x_28.slot(count_x_28 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     uint32_t read_4[16];
                     const uint32_t read_4_at = channel_y_37.slot(count_y_37 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     float acc_40_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_40_[i_] = acc_18[((i_ & 7))];
@@ -319,7 +319,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             for (int i_ = 0; i_ < 4; ++i_) truncf_20_[i_] = pack_f16(acc_18[(((2 * i_) & 7))], acc_18[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 20480 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_20_, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 20480 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_20_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 20480;

@@ -56,11 +56,11 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     uint32_t read_0[8];
                     const uint32_t read_0_at = channel_x_28.slot(count_x_28 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 64 * 1024 + swizzle<64>(((thread.lane & 15)) * 64 + ((i_ & 1) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 64));
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 16) * 2 / 64 * 1024 + (((thread.lane >> 4) & 1) * 8) * 2 / 64 * 1024 + (swizzle<64>(((thread.lane & 15)) * 64 + (((thread.lane >> 4) & 1) * 8) * 2 % 64) ^ ((i_ & 1) * 16) * 2 % 64));
                     uint32_t read_4[4];
                     const uint32_t read_4_at = channel_y_37.slot(count_y_37 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 2048 + swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64));
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 2048 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                     float acc_40_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_40_[i_] = acc_18[((i_ & 3))];
@@ -81,13 +81,13 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             for (int i_ = 0; i_ < 2; ++i_) truncf_20_[i_] = pack_f16(acc_18[(((2 * i_) & 3))], acc_18[(((2 * i_ + 1) & 3))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) store_elements<1>(memory + 6144 + (((i_ * 2) & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 64 * 1024 + swizzle<64>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 64 + (((i_ * 2) & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 64), truncf_20_, i_ * 1);
+            for (int i_ = 0; i_ < 2; ++i_) store_elements<1>(memory + 6144 + (((i_ * 2) & 1)) * 2 / 64 * 1024 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 64 * 1024 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 64) ^ (((i_ * 2) & 1)) * 2 % 64), truncf_20_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[4];
             const uint32_t read_7_at = memory + 6144;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                load_elements<4>(read_7, i_ * 4, read_7_at + (((i_ * 8) & 7) + (thread.lane & 3) * 8) * 2 / 64 * 1024 + swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * 64 + (((i_ * 8) & 7) + (thread.lane & 3) * 8) * 2 % 64));
+                load_elements<4>(read_7, i_ * 4, read_7_at + (((i_ * 8) & 7)) * 2 / 64 * 1024 + ((thread.lane & 3) * 8) * 2 / 64 * 1024 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * 64 + ((thread.lane & 3) * 8) * 2 % 64) ^ (((i_ * 8) & 7)) * 2 % 64));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_28[i_] = read_7[i_];
         }

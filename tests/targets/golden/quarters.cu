@@ -82,7 +82,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     const uint32_t read_0_at = channel_x_35.slot(count_x_35);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 15) * 4 + (thread.lane & 3)) * 1 / 64 * 4096 + swizzle<64>(((i_ & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + (((i_ >> 1) & 15) * 4 + (thread.lane & 3)) * 1 % 64));
+                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 15) * 4) * 1 / 64 * 4096 + ((thread.lane & 3)) * 1 / 64 * 4096 + ((i_ & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3)) * 1 % 64) ^ (((i_ >> 1) & 15) * 4) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) x_54[i_ / 4][i_ % 4] = pack_bf16(unpack_e2m1(read_0[((((2 * i_) >> 1) & 31))], (((2 * i_) & 1))), unpack_e2m1(read_0[((((2 * i_ + 1) >> 1) & 31))], (((2 * i_ + 1) & 1))));
                 }
@@ -208,7 +208,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                         const uint32_t read_0_at = channel_x_35.slot(count_x_35 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 15) * 4 + (thread.lane & 3)) * 1 / 64 * 4096 + swizzle<64>(((i_ & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + (((i_ >> 1) & 15) * 4 + (thread.lane & 3)) * 1 % 64));
+                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 15) * 4) * 1 / 64 * 4096 + ((thread.lane & 3)) * 1 / 64 * 4096 + ((i_ & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3)) * 1 % 64) ^ (((i_ >> 1) & 15) * 4) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) x_54[i_ / 4][i_ % 4] = pack_bf16(unpack_e2m1(read_0[((((2 * i_) >> 1) & 31))], (((2 * i_) & 1))), unpack_e2m1(read_0[((((2 * i_ + 1) >> 1) & 31))], (((2 * i_ + 1) & 1))));
                     }

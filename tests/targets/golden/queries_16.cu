@@ -67,7 +67,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             uint32_t read_10[16];
             const uint32_t read_10_at = memory + 106496;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_10, 4 * i_, read_10_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 32 * 512 + swizzle<32>(((thread.lane & 15)) * 32 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 32));
+            for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_10, 4 * i_, read_10_at + ((i_ & 3) * 16) * 2 / 32 * 512 + (((thread.lane >> 4) & 1) * 8) * 2 / 32 * 512 + (swizzle<32>(((thread.lane & 15)) * 32 + (((thread.lane >> 4) & 1) * 8) * 2 % 32) ^ ((i_ & 3) * 16) * 2 % 32));
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) x_18[i_] = read_10[i_];
         }
@@ -86,7 +86,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_s.slot(count_s);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -133,7 +133,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_s.slot(count_s + 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -180,7 +180,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_s.slot(count_s + 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -249,7 +249,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_s.slot(count_s + 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                     uint32_t s_21_[16];
@@ -304,12 +304,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
@@ -348,7 +348,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_s.slot(count_s + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                         uint32_t s_21_[16];
@@ -368,7 +368,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + i - 4);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -421,12 +421,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
                         named_barrier_sync(group_1_barrier, 128);
                         uint32_t read_4[16];
                         const uint32_t read_4_at = memory + 106496;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                     }
@@ -469,7 +469,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -512,12 +512,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
@@ -537,7 +537,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -580,12 +580,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
@@ -605,7 +605,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -631,12 +631,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
                     named_barrier_sync(group_1_barrier, 128);
                     uint32_t read_4[16];
                     const uint32_t read_4_at = memory + 106496;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                 }
@@ -651,7 +651,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                     warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -666,7 +666,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_s.slot(count_s + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + swizzle<128>((((i_ >> 1) & 1) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + ((i_ & 1) * 32 + ((thread.lane >> 3) & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + ((i_ & 1) * 32) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 8) * 2 / 128 * 8192 + (((i_ >> 1) & 1) * 32) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 3) * 8) * 2 % 128) ^ ((i_ & 1) * 32) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) s_22[i_] = 0.0f;
                         uint32_t s_21_[16];
@@ -740,12 +740,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), acc_28, i_ * 1);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), acc_28, i_ * 1);
                         named_barrier_sync(group_1_barrier, 128);
                         uint32_t read_4[16];
                         const uint32_t read_4_at = memory + 106496;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + ((i_ & 3) * 16 + ((thread.lane >> 4) & 1) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 4 * i_, read_4_at + ((i_ & 3) * 16) * 2 / 128 * 2048 + (((thread.lane >> 4) & 1) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8) * 2 % 128) ^ ((i_ & 3) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_35[i_] = read_4[i_];
                     }
@@ -760,7 +760,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_acc_29.slot(count_acc_29 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + swizzle<128>(((i_ & 3) * 16 + (thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc[i_] = acc_34[((i_ & 7))];
                         warp_mma<__half, 1, 2, 4, 2>(acc, acc_35, read_0);
@@ -776,7 +776,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128), acc, i_ * 2);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 106496 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
             float read_4[8];
             const uint32_t read_4_at = memory + 106496;

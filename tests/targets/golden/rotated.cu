@@ -81,7 +81,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     const uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     await_reads(read_0);
@@ -119,7 +119,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25) + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128), acc_21_, i_ * 4);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), acc_21_, i_ * 4);
                 }
                 fence_async_shared();
                 for (int32_t i = 1; i < n; ++i) {
@@ -131,7 +131,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         const uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128));
+                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) extf_27[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         await_reads(read_0);
@@ -185,7 +185,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25 + i) + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 / 128 * 16384 + swizzle<128>(((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + (((i_ * 8) & 7) + (thread.lane & 7) * 8) * 2 % 128), acc_21_, i_ * 4);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25 + i) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), acc_21_, i_ * 4);
                     }
                     fence_async_shared();
                 }
@@ -228,7 +228,7 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             for (int i_ = 0; i_ < 64; ++i_) reduce_22_[((i_ & 31))] = (reduce_22_[((i_ & 31))] + acc_12[((i_ & 63))]);
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 4 / 128 * 16384 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 4 % 128), reduce_22_, i_ * 2);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(memory + 196608 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 / 128 * 16384 + ((thread.lane & 3) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + ((thread.lane & 3) * 2) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 % 128), reduce_22_, i_ * 2);
             named_barrier_sync(group_1_barrier, 256);
             float read_11[32];
             const uint32_t read_11_at = memory + 196608;

@@ -59,11 +59,11 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                     uint32_t read_0[8];
                     const uint32_t read_0_at = channel_a_55.slot(count_a_55 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 8) * 2 / 32 * 1024 + swizzle<32>(((i_ & 1) * 16 + (thread.lane & 15)) * 32 + (((thread.lane >> 4) & 1) * 8) * 2 % 32));
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 8) * 2 / 32 * 1024 + ((i_ & 1) * 16) * 32 + (swizzle<32>(((thread.lane & 15)) * 32 + (((thread.lane >> 4) & 1) * 8) * 2 % 32)));
                     uint32_t read_4[4];
                     const uint32_t read_4_at = channel_b_64.slot(count_b_64 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128));
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     float acc_67_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_67_[i_] = acc_42[((i_ & 15))];
@@ -84,7 +84,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             for (int i_ = 0; i_ < 8; ++i_) truncf_25_[i_] = pack_f16(acc_42[(((2 * i_) & 15))], acc_42[(((2 * i_ + 1) & 15))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 7168 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16 + ((thread.lane >> 2) & 7)) * 128 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128), truncf_25_, i_ * 1);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 7168 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_25_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[2][4];
             const uint32_t read_7_at = memory + 7168;

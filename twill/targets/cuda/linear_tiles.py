@@ -85,6 +85,18 @@ class Point:
         """C expression of one coordinate, an int32_t."""
         return _expression(self, lambda vector: vector[axis])
 
+    def parts(self) -> tuple["Point", "Point"]:
+        """What the step adds to the coordinates, with the constant, and what lane and warp add."""
+        here = (0,) * len(self.shape)
+        return replace(self, lane=(), warp=()), replace(self, register=(), constant=here)
+
+    def span(self, axis: int) -> int:
+        """The bits of one coordinate that are set for some step, lane or warp."""
+        total = self.constant[axis]
+        for vector in (*self.register, *self.lane, *self.warp):
+            total |= vector[axis]
+        return total
+
     def flat(self) -> str:
         """C expression of the element's place in row-major order."""
         return _expression(self, lambda vector: flattened(vector, self.shape))

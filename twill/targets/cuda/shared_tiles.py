@@ -191,7 +191,7 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     form = spread(type)
     if (matrices := _matrices(form, tile)) is not None:
         point, transposed = matrices
-        address = f"{name}_at + {_element(tile, point.coordinate(0), point.coordinate(1))}"
+        address = f"{name}_at + {_place(tile, point)}"
         word = f"load_matrices<{str(transposed).lower()}>({name}, 4 * i_, {address});"
         lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
         return [*lines, f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {word}"], held(name, type)
@@ -199,14 +199,14 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
     lines.append(f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)")
-    address = f"{name}_at + {_element(tile, one.coordinate(0), one.coordinate(1))}"
+    address = f"{name}_at + {_place(tile, one)}"
     found, kind = held(name, type), c_type(type)
     if many > 1:
         words = many // 2 if found.pack else many
         return [*lines, f"    load_elements<{words}>({name}, i_ * {words}, {address});"], found
     if found.pack:
         pair = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
-        places = (f"{name}_at + {_element(tile, at.coordinate(0), at.coordinate(1))}" for at in pair)
+        places = (f"{name}_at + {_place(tile, at)}" for at in pair)
         low, high = (f"float(shared_at<{kind}>({place}))" for place in places)
         lines[-1] = f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)"
         return [*lines, f"    {name}[i_] = {found.pack}({low}, {high});"], found
@@ -238,6 +238,36 @@ def _element(tile: Shared, row: str, column: str) -> str:
         f"{byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} %"
         f" {tile.width})"
     )
+
+
+def _place(tile: Shared, one: LinearPoint) -> str:
+    """Bytes to an element. Where registers have whole patterns of rows, and no bit of a coordinate depends on
+    both register and thread, their parts are found apart (`_divided`)."""
+    registers, threads = one.parts()
+    own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
+    row = own[1] if tile.transposed else own[0]
+    if row % _PATTERN or any(a & b for a, b in zip(own, other, strict=True)):
+        return _element(tile, one.coordinate(0), one.coordinate(1))
+    first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
+    return _divided(tile, (first[0], first[1]), (second[0], second[1]))
+
+
+_PATTERN = 8
+"""Rows after which each swizzle repeats."""
+
+
+def _divided(tile: Shared, registers: tuple[str, str], threads: tuple[str, str]) -> str:
+    """Bytes to the element at the sum of two coordinates, without a carry: what registers add only flips bits
+    of the swizzled place of the thread, or is an offset known to the compiler, so that all addresses of a
+    thread follow from one."""
+    row, column = reversed(registers) if tile.transposed else registers
+    line, start = reversed(threads) if tile.transposed else threads
+    size, width = tile.bits // 8, tile.width
+    boxes = [f"{place} * {size} / {width} * {tile.box}" for place in (column, start) if place != "0"]
+    rows = [f"{row} * {width}"] if row != "0" else []
+    inside = plus(f"{line} * {width}", f"{start} * {size} % {width}" if start != "0" else 0)
+    flipped = f" ^ {column} * {size} % {width}" if column != "0" else ""
+    return " + ".join([*boxes, *rows, f"(swizzle<{width}>({inside}){flipped})"])
 
 
 def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
@@ -288,9 +318,9 @@ def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[s
     many = 16 * 8 // tile.bits
     if tile.transposed or own % many:
         raise ValueError("is cut inside a line of the swizzle pattern")
-    row = form.point().coordinate(0)
-    column = f"(i_ * {many})" if groups == 1 else f"(i_ * {many} + {_column_group(form)} * {own})"
-    address = f"{tile.address} + {_element(tile, row, column)}"
+    threads = "0" if groups == 1 else f"{_column_group(form)} * {own}"
+    at = _divided(tile, ("0", f"i_ * {many}"), (form.point().coordinate(0), threads))
+    address = f"{tile.address} + {at}"
     words = many // 2 if source.pack else many
     begin = first * words // many
     index = f"{begin} + i_ * {words}" if first else f"i_ * {words}"
@@ -311,16 +341,16 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
     if isinstance(form, Spread) and isinstance(elements, Held):
         many = form.neighbours(0 if tile.transposed else 1, 16 * 8 // tile.bits)
         if many > 1:
-            first = form.point(f"(i_ * {many})")
-            address = f"{tile.address} + {_element(tile, first.coordinate(0), first.coordinate(1))}"
+            address = f"{tile.address} + {_place(tile, form.point(f'(i_ * {many})'))}"
             words = many // 2 if elements.pack else many
             store = f"store_elements<{words}>({address}, {elements.name}, i_ * {words});"
             return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
-    if isinstance(one, LinearPoint):
-        row, column = one.coordinate(0), one.coordinate(1)
-    else:
-        row, column = one.along((0,)).coordinate(), one.along((1,)).coordinate()
-    address = f"{tile.address} + {_element(tile, row, column)}"
+    place = (
+        _place(tile, one)
+        if isinstance(one, LinearPoint)
+        else _element(tile, *(one.along((axis,)).coordinate() for axis in (0, 1)))
+    )
+    address = f"{tile.address} + {place}"
     return [
         unrolled(form),
         f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
