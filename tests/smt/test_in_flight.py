@@ -3,8 +3,9 @@
 from dataclasses import replace
 
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
-from twill.ir.search import Options
+from twill.ir.search import Options, Progress
 from twill.pipeline import solve
+from twill.smt.search import search
 
 
 def gemm(latency: int) -> Problem:
@@ -41,3 +42,15 @@ def test_where_more_do_not_help_the_proof_covers_them() -> None:
     assert result.solution is not None
     assert result.solution.interval > 256
     assert result.solution.in_flight(problem) <= result.max_in_flight
+
+
+def test_a_long_iteration_is_probed_with_as_many_in_flight_as_it_has() -> None:
+    """A load of 1,700 cycles beside an interval of 256: no schedule has two iterations in flight, and none is
+    looked for."""
+    problem, events = gemm(1700), list[Progress]()
+    result = search(problem, Options(explain=False), events.append)
+    assert result.solution is not None
+    assert (result.status, result.solution.interval) == ("optimal", 256)
+    assert result.solution.in_flight(problem) == 8
+    tried = [event for event in events if event.what == "trying" and event.interval > 256]
+    assert tried == []

@@ -22,12 +22,12 @@ class Start:
     top: Time
     refuted: tuple[Refutation, ...]
     shortages: tuple[Shortage, ...]
-    in_flight: int
-    """Iterations in flight that the shortest possible iteration has at `low`."""
+    shortest: Time
+    """Cycles that the shortest possible iteration takes at `low`, and at most at larger intervals."""
 
     def max_in_flight(self, options: Options) -> int:
         """How many iterations in flight are considered at first."""
-        return options.max_in_flight or max(IN_FLIGHT, min(self.in_flight, MOST))
+        return options.max_in_flight or max(IN_FLIGHT, min(-(-self.shortest // self.low), MOST))
 
     @property
     def infeasible(self) -> bool:
@@ -74,8 +74,8 @@ def start(problem: Problem, *, joint: bool = True) -> Start:
         if excluded >= low:
             refuted.append(Refutation(excluded, None, shortage.by, 0.0, below=True))
             low = excluded + 1
-    in_flight = -(-shortest_iteration(problem, low, joint=joint) // low)
-    return Start(lower, low, top, tuple(refuted), short, max(1, in_flight))
+    shortest = shortest_iteration(problem, low, joint=joint)
+    return Start(lower, low, top, tuple(refuted), short, shortest)
 
 
 def bound_name(found: Bounds) -> str:

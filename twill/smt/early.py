@@ -91,8 +91,9 @@ def _probe(setting: Setting, state: _State, interval: Time) -> tuple[Solution | 
         if setting.joint
         else [setting.problem]
     )
-    most = min(setting.few + bool(setting.alike), setting.in_flight)
-    probes = [(problem, n) for n in range(setting.few, most + 1) for problem in problems]
+    few = setting.few(interval)
+    most = min(few + bool(setting.alike), setting.in_flight)
+    probes = [(problem, n) for n in range(few, most + 1) for problem in problems]
     spent, tactics = 0.0, Tactics(linearization=0, shifted=setting.alike)
     for problem, in_flight in probes:
         budget = setting.budget(state.effort.probe * setting.work)

@@ -76,7 +76,8 @@ class Polish:
 
     def _with_groups(self, count: int) -> Probe:
         """Few iterations in flight first, freely and under natural partitions; then all."""
-        fewer, few, most = self._within(count), self.setting.few, self.setting.in_flight
+        fewer, most = self._within(count), self.setting.in_flight
+        few = self.setting.few(self.best.interval)
         for problem in (
             fewer,
             *(under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) <= count),

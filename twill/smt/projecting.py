@@ -5,6 +5,7 @@ time, and most often more of them make no difference: so few locate the answer, 
 for all of them, is the proof.
 """
 
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
@@ -40,8 +41,8 @@ def raise_by(setting: Setting, evidence: Evidence, projection: Projection) -> Ra
     if last is None:
         return Raised(evidence)
     hope = high if high < evidence.high else None
-    if setting.few < setting.in_flight:
-        (probe,) = _probes(setting, projection, (high - 1,), setting.in_flight, WORK)
+    if setting.few(high - 1) < setting.in_flight:
+        (probe,) = _probes(setting, projection, (high - 1,), lambda _: setting.in_flight, WORK)
         last = _refutation(setting, projection, high - 1, setting.in_flight, probe)
     if last is None:
         return Raised(evidence, hope)
@@ -62,7 +63,7 @@ def _least(setting: Setting, evidence: Evidence, projection: Projection) -> tupl
         probes = _probes(setting, projection, intervals, setting.few, WORK if last else FIRST_WORK)
         spent += sum(probe.work for probe in probes)
         for interval, probe in zip(intervals, probes, strict=True):
-            refuted = _refutation(setting, projection, interval, setting.few, probe)
+            refuted = _refutation(setting, projection, interval, setting.few(interval), probe)
             if not refuted:
                 high = interval
                 break
@@ -86,14 +87,20 @@ def _refutation(
 
 
 def _probes(
-    setting: Setting, projection: Projection, intervals: tuple[Time, ...], in_flight: int, work: float
+    setting: Setting,
+    projection: Projection,
+    intervals: tuple[Time, ...],
+    in_flight: Callable[[Time], int],
+    work: float,
 ) -> list[Probe]:
     """The projection at several intervals at once."""
     for interval in intervals:
         setting.tell("trying", projection.name, interval)
 
     def probe(interval: Time) -> Probe:
-        return cpsat.attempt(projection.at(interval), interval, in_flight, budget=setting.budget(work))
+        return cpsat.attempt(
+            projection.at(interval), interval, in_flight(interval), budget=setting.budget(work)
+        )
 
     with ThreadPoolExecutor(min(len(intervals), setting.options.jobs)) as pool:
         return list(pool.map(probe, intervals))

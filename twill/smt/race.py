@@ -66,6 +66,10 @@ class Race:
         return self.setting.options.engine in ("auto", "cpsat")
 
     @property
+    def few(self) -> int:
+        return self.setting.few(self.interval)
+
+    @property
     def small(self) -> bool:
         return len(self.problem.operations) <= LARGE
 
@@ -82,7 +86,7 @@ class Decision:
 def decide(race: Race) -> Decision:
     """Few iterations in flight first: most answers have no more, and they are decided in a hundredth of the
     time."""
-    few, most = race.setting.few, race.setting.in_flight
+    few, most = race.few, race.setting.in_flight
     first = (
         _sides(race, _hunts(race, (1, few), race.work / QUICK), _decide_few(race))
         if race.searches
@@ -110,7 +114,7 @@ def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
 
 
 def _decide_few(race: Race) -> Iterator[Step]:
-    few = race.setting.few
+    few = race.few
     if race.small:
         yield _whole(race, few, 0)
     if race.setting.decomposes:
@@ -119,7 +123,7 @@ def _decide_few(race: Race) -> Iterator[Step]:
 
 def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
     """The natural partitions again with a full share, and with one more iteration in flight."""
-    few, most = race.setting.few, race.setting.in_flight
+    few, most = race.few, race.setting.in_flight
     if race.searches and not few_refuted:
         yield from _hunts(race, (few,), race.work)
     if race.searches and few < most:

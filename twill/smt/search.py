@@ -57,7 +57,7 @@ def search(
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
-    setting = _setting(problem, options, report, in_flight, began)
+    setting = _setting(problem, options, report, begin, in_flight, began)
     evidence = _decided(setting, Evidence(begin.low, begin.top, made, begin.refuted))
     if options.max_in_flight is None:
         setting, evidence = _deepened(setting, evidence, begin)
@@ -96,7 +96,7 @@ def _deepens(setting: Setting) -> bool:
 
 
 def _setting(
-    problem: Problem, options: Options, report: Report, in_flight: int, began: float | None
+    problem: Problem, options: Options, report: Report, begin: Start, in_flight: int, began: float | None
 ) -> Setting:
     joint = not options.modulo_only
     size = max(1.0, (len(problem.operations) / FEW_OPERATIONS) ** 2)
@@ -111,6 +111,7 @@ def _setting(
         candidates,
         families(problem) if analysed else (),
         WORK * size,
+        begin.shortest,
         began,
     )
 
@@ -214,7 +215,7 @@ def _decide(
             "note",
             probe.engine,
             interval,
-            f"none at {interval} with up to {setting.few} iterations in flight",
+            f"none at {interval} with up to {setting.few(interval)} iterations in flight",
         )
     return evidence.partly_excluding(decision.partly), replace(
         agenda, undecided=agenda.undecided | {interval}
@@ -310,7 +311,7 @@ def _quick(setting: Setting, problem: Problem, interval: Time) -> Solution | Non
     problems = [under(problem, labels) for labels in partitions(problem)]
     probes = [
         (one, in_flight, WORK / 8)
-        for in_flight in range(setting.few, setting.in_flight + 1)
+        for in_flight in range(setting.few(interval), setting.in_flight + 1)
         for one in problems
     ]
     for one, in_flight, work in (*probes, (problem, setting.in_flight, WORK)):

@@ -29,16 +29,18 @@ class Setting:
     """Sub-tiles."""
     work: float
     """Deterministic seconds of an ordinary probe; more for larger problems."""
+    shortest: Time = 0
+    """Cycles that the shortest possible iteration takes."""
     began: float = field(default_factory=time.monotonic)
 
     @property
     def joint(self) -> bool:
         return not self.options.modulo_only
 
-    @property
-    def few(self) -> int:
-        """Iterations in flight that are probed first."""
-        return min(FEW, self.in_flight)
+    def few(self, interval: Time) -> int:
+        """Iterations in flight that are probed first: no more than `FEW`, unless the shortest possible
+        iteration has more."""
+        return min(max(FEW, -(-self.shortest // interval)), self.in_flight)
 
     @property
     def remaining(self) -> float:
