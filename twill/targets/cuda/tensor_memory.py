@@ -18,7 +18,6 @@ from twill.ops.c import c_type
 from twill.targets.cuda.element_pairs import Paired, pair
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, holding
-from twill.targets.cuda.half_pairs import word
 from twill.targets.cuda.linear_tiles import Point, Spread
 from twill.targets.cuda.register_tiles import BITS, PACK, AnyPoint, Elements, Held
 from twill.targets.cuda.shared_tiles import UNROLL
@@ -188,7 +187,7 @@ def _chunk(tile: Tensor, form: Spread, elements: Elements, count: int, number: s
     if per == 1:
         text, kind = elements(form.point(index)), c_type(tile)
     else:
-        text, kind = _word(elements, form, index, PACK[tile.dtype.name]), "uint32_t"
+        text, kind = _word(elements, form, index, tile.dtype.name), "uint32_t"
     return [
         f"{kind} words_[{count}];",
         UNROLL,
@@ -197,9 +196,9 @@ def _chunk(tile: Tensor, form: Spread, elements: Elements, count: int, number: s
     ]
 
 
-def _word(elements: Elements, form: Spread, index: str, pack: str) -> str:
+def _word(elements: Elements, form: Spread, index: str, dtype: str) -> str:
     """Two elements of 16 bits; the word itself where a variable holds the tile so."""
-    if isinstance(elements, Held) and elements.pack == pack and elements.layout == form:
+    if isinstance(elements, Held) and elements.pack == PACK[dtype] and elements.layout == form:
         return f"{elements.name}[{index}]"
     low, high = (form.point(f"(2 * {index} + {half})") for half in (0, 1))
-    return word(elements, low, high, pack)
+    return pair(dtype, elements, low, high)
