@@ -6,6 +6,7 @@ from tests.kernels.programs import program
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.targets.cuda.polynomials import Atom, Polynomial, atom, number, text
+from twill.targets.cuda.tiled_form import tiled_form
 from twill.targets.cuda.tiled_loads import TiledLoad, tiled
 
 X, Y = atom(Atom(1)), atom(Atom(2))
@@ -67,3 +68,16 @@ def test_rows_at_numbers_in_memory_are_left_to_copies() -> None:
     found = _loads(program("gathered_rows"))
     assert found["%x_32"] is None
     assert found["%y_36"] is not None
+
+
+def test_what_only_pointers_need_is_not_computed() -> None:
+    """`bumped` advances its pointers by N * 64, of which the coordinates are free; a tile of `clamped` that
+    lies outside of its map is copied, with all that its pointers need."""
+
+    def kept(made: Program) -> set[str]:
+        return {one.id for group in made.groups if group.only_moves for one in group.variables}
+
+    for kernel, gone in (("bumped", {"y"}), ("clamped", set[str]())):
+        made, form = program(kernel), tiled_form(program(kernel))
+        assert form
+        assert kept(made) - kept(form.program) == gone

@@ -3,8 +3,8 @@
 The docstrings define each statement; `ir.program` says how a program executes them.
 """
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 from twill.ir.operands import Accumulator, At, Iteration, OperandLocation, Read, Register, TensorMemory, Write
@@ -437,7 +437,10 @@ Statement: TypeAlias = (
 )
 
 
-def inner(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
+Statements: TypeAlias = tuple[Statement, ...]
+
+
+def inner(statement: Statement) -> tuple[Statements, ...]:
     """The lists of statements inside one, in the order of the text; () for a simple one."""
     match statement:
         case Pipelined():
@@ -454,7 +457,30 @@ def inner(statement: Statement) -> tuple[tuple[Statement, ...], ...]:
             return ()
 
 
-def walk(statements: tuple[Statement, ...]) -> Iterator[Statement]:
+def with_inner(statement: Statement, change: Callable[[Statements], Statements]) -> Statement:
+    """The statement with each list of `inner` changed; a simple one as it is."""
+    match statement:
+        case Pipelined(prologue=prologue, steady=steady, epilogue=epilogue, short=short):
+            return replace(
+                statement,
+                prologue=change(prologue),
+                steady=change(steady),
+                epilogue=change(epilogue),
+                short=change(short),
+            )
+        case For(body=body):
+            return replace(statement, body=change(body))
+        case While(before=before, body=body):
+            return replace(statement, before=change(before), body=change(body))
+        case If(then=then, otherwise=otherwise):
+            return replace(statement, then=change(then), otherwise=change(otherwise))
+        case Alternate(own=own, other=other):
+            return replace(statement, own=change(own), other=change(other))
+        case _:
+            return statement
+
+
+def walk(statements: Statements) -> Iterator[Statement]:
     """Every statement at any depth, outer before inner."""
     for statement in statements:
         yield statement

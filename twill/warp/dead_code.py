@@ -1,23 +1,21 @@
-"""Results that a group computes outside of loops and never reads: they are not computed.
+"""Results that a group computes outside of pipelined loops and never reads: they are not computed.
 
 Takes the statements of one group; gives them without such writes, and without the operations and statements
 that only served them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from twill.ir.effects import effects, registers
 from twill.ir.operands import ONCE, Register, TensorMemory
-from twill.ir.statements import Compute, For, If, MmaIssue, Statement, While, walk
+from twill.ir.statements import Compute, MmaIssue, Statement, Statements, walk, with_inner
 from twill.warp.dataflow import Code, captured, pure
-
-Statements = tuple[Statement, ...]
 
 
 def without_dead_code(code: Code, body: Statements, kept: frozenset[str] = frozenset()) -> Statements:
     """The body of a group; variables that are read elsewhere are `kept`."""
-    while (smaller := _list(code, body, _read(body) | kept)) != body:
+    while (smaller := tuple(_list(code, body, _read(body) | kept))) != body:
         body = smaller
     return body
 
@@ -33,28 +31,24 @@ def _read(body: Statements) -> frozenset[str]:
     return frozenset(register.variable for register in found)
 
 
-def _list(code: Code, statements: Statements, read: frozenset[str]) -> Statements:
-    return tuple(kept for statement in statements for kept in _one(code, statement, read))
+def _list(code: Code, statements: Statements, read: frozenset[str]) -> Iterator[Statement]:
+    for statement in statements:
+        if isinstance(statement, Compute) and statement.at.iteration == ONCE:
+            yield from _needed_part(code, statement, read)
+        else:
+            yield with_inner(statement, lambda inside: tuple(_list(code, inside, read)))
 
 
-def _one(code: Code, statement: Statement, read: frozenset[str]) -> Sequence[Statement]:
-    match statement:
-        case Compute() if statement.at.iteration == ONCE:
-            writes = tuple(write for write in statement.writes if write.register.variable in read)
-            ops = _needed(code, statement.ops, {write.value for write in writes})
-            bound = {value.id for index in ops for value in captured(code.ops[index])}
-            reads = tuple(
-                one for one in statement.reads if one.value in bound or isinstance(one.location, TensorMemory)
-            )
-            return [replace(statement, ops=ops, reads=reads, writes=writes)] if ops else []
-        case For(body=body):
-            return [replace(statement, body=_list(code, body, read))]
-        case While(before=before, body=body):
-            return [replace(statement, before=_list(code, before, read), body=_list(code, body, read))]
-        case If(then=then, otherwise=otherwise):
-            return [replace(statement, then=_list(code, then, read), otherwise=_list(code, otherwise, read))]
-        case _:
-            return [statement]
+def _needed_part(code: Code, statement: Compute, read: frozenset[str]) -> Iterator[Compute]:
+    """The statement without what nothing reads, if anything is left."""
+    writes = tuple(write for write in statement.writes if write.register.variable in read)
+    ops = _needed(code, statement.ops, {write.value for write in writes})
+    bound = {value.id for index in ops for value in captured(code.ops[index])}
+    reads = tuple(
+        one for one in statement.reads if one.value in bound or isinstance(one.location, TensorMemory)
+    )
+    if ops:
+        yield replace(statement, ops=ops, reads=reads, writes=writes)
 
 
 def _needed(code: Code, ops: Sequence[int], values: set[int]) -> tuple[int, ...]:

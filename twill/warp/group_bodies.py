@@ -4,10 +4,9 @@ Takes a `NonLoopCode`, the channels and, per group, the `Pipelined` statement of
 statements of the group, following the structure of the function.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twill.ir.effects import effects, registers
 from twill.ir.loop import Block, Loop, Op, Value
 from twill.ir.operands import ONCE, OperandLocation, Read, Register, Slot, Write
 from twill.ir.statements import (
@@ -123,35 +122,8 @@ def statements(body: Body) -> tuple[Statement, ...]:
     found = _block(body, top.blocks[0], repeated=False) if top else ()
     if body.kernel.alternating:
         found = (*alternating.first(body.kernel.alternating, body.group), *found)
-    read = {register.variable for inner in walk(found) for register in registers(effects(inner).reads)}
-    found = _without_unread(found, read)
     used = {inner.buffer for inner in walk(found) if isinstance(inner, StoreTile) and inner.staged}
     return (*found, *(StoreWait(buffer) for buffer in sorted(used)))
-
-
-def _without_unread(found: tuple[Statement, ...], read: Collection[str]) -> tuple[Statement, ...]:
-    """Arithmetic outside of pipelined loops keeps nothing that no statement reads."""
-
-    def one(statement: Statement) -> Statement:
-        match statement:
-            case Compute(writes=writes):
-                return replace(
-                    statement, writes=tuple(write for write in writes if write.register.variable in read)
-                )
-            case For(body=body):
-                return replace(statement, body=_without_unread(body, read))
-            case While(before=before, body=body):
-                return replace(
-                    statement, before=_without_unread(before, read), body=_without_unread(body, read)
-                )
-            case If(then=then, otherwise=otherwise):
-                return replace(
-                    statement, then=_without_unread(then, read), otherwise=_without_unread(otherwise, read)
-                )
-            case _:
-                return statement
-
-    return tuple(map(one, found))
 
 
 def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]:

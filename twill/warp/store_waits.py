@@ -6,9 +6,7 @@ precede.
 
 from dataclasses import replace
 
-from twill.ir.statements import For, If, Pipelined, Statement, StoreTile, StoreWait, While
-
-Statements = tuple[Statement, ...]
+from twill.ir.statements import For, If, Pipelined, Statement, Statements, StoreTile, StoreWait, While
 
 
 def with_store_waits(body: Statements) -> Statements:

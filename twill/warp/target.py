@@ -5,15 +5,13 @@ Everything else in `twill.warp` holds for any GPU with warp groups, TMA, mbarrie
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from twill.ir.loop import Op, Tensor, Type
 from twill.ir.program import Program
-from twill.ir.statements import Statement
+from twill.ir.statements import Statement, Statements
 from twill.warp.dataflow import Code
 from twill.warp.steps import Parts, Step
-
-Statements: TypeAlias = tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ from twill.ir.statements import (
     OrderBarrierWait,
     Pipelined,
     Statement,
+    Statements,
     While,
     walk,
 )
@@ -48,8 +49,6 @@ MOST = 4
 """Tiles in flight at most, unless given."""
 TRIPS = 16
 """Iterations of a loop, for predictions."""
-
-Statements = tuple[Statement, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -131,7 +131,7 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                 twill_go_on_2 = cmpi_1_ ^ true;
             }
             if (twill_go_on_2) {
-                // muli.y (tests/kernels/ttgir/bumped.sm90.ttgir:71:10)
+                // muli.y (tests/kernels/ttgir/bumped.sm90.ttgir:70:11)
                 {
                     const int32_t get_program_id_9_ = int32_t(blockIdx.y);
                     muli_10 = get_program_id_9_ * 128;

@@ -52,7 +52,6 @@ from twill.targets.cuda.register_tiles import declaration
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.statements import printed
 from twill.targets.cuda.tiled_form import TiledForm, encoded, tiled_form
-from twill.targets.cuda.unused import without_unused
 from twill.warp.channels import bits
 
 MAP_TYPES = {
@@ -379,7 +378,7 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     lines += [*printed(emitter, body), *([STORES_READ] if drained else [])]
     if program.tensor_memory:
         lines = [*lines[:2], *_used(_declarations(program), lines), *lines[2:]]
-    return without_unused(lines) if form.loads else lines
+    return lines
 
 
 def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bool]:

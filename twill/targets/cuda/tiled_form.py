@@ -15,15 +15,20 @@ from twill.ir.statements import (
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
+    Statements,
     StoreTile,
+    TileLoad,
     walk,
+    with_inner,
 )
 from twill.ops.table import role
 from twill.targets.cuda.names import c_name, tensor_map
 from twill.targets.cuda.polynomials import Polynomial, text
 from twill.targets.cuda.tiled_loads import TiledLoad, tiled
 from twill.warp.channels import LOADED
-from twill.warp.thread_block import ONE_WARP, first_warp
+from twill.warp.dataflow import Code, cone, read
+from twill.warp.dead_code import without_dead_code
+from twill.warp.thread_block import ONE_WARP, first_warp, variables
 
 ALIGNMENT = 16
 """Of what a tensor map describes, in bytes (CUDA driver API, cuTensorMapEncodeTiled)."""
@@ -62,9 +67,48 @@ def tiled_form(program: Program) -> TiledForm | None:
     if all(one.tile.width < LINE for one in loads.values()):
         return None
     channels = tuple(replace(one, filled_by="tma") if one.id in changed else one for one in program.channels)
-    groups = tuple(_narrowed(program, group, channels) for group in program.groups)
+    code = read(program.module, program.function)
+    bodies = (_without_pointers(code, group, loads) for group in program.groups)
+    groups = tuple(_narrowed(program, group, channels) for group in bodies)
     made = TiledForm(_launched(replace(program, channels=channels, groups=groups)), loads)
     return made if _alone(made, frozenset(changed)) else None
+
+
+def _without_pointers(code: Code, group: WarpProgram, loads: Mapping[int, TiledLoad]) -> WarpProgram:
+    """A group that no longer computes what only the pointers of its loads followed from."""
+    if not group.only_moves:
+        return group
+
+    def changed(statements: Statements) -> Statements:
+        return tuple(
+            _by_map(code, one, loads) if isinstance(one, ProducerLoad) else with_inner(one, changed)
+            for one in statements
+        )
+
+    body = without_dead_code(code, changed(group.body))
+    return replace(group, body=body, variables=variables(code, body))
+
+
+def _by_map(code: Code, fill: ProducerLoad, loads: Mapping[int, TiledLoad]) -> ProducerLoad:
+    """Loads that read what their coordinates need; as they were where one of them may lie outside of its map:
+    all are copied then."""
+    own = [loads.get(one.ops[-1]) for one in fill.loads]
+    if any(one is None or one.inside for one in own):
+        return fill
+    return replace(
+        fill, loads=tuple(_at_corner(code, one, by) for one, by in zip(fill.loads, own, strict=True) if by)
+    )
+
+
+def _at_corner(code: Code, load: TileLoad, own: TiledLoad) -> TileLoad:
+    """With the operations and reads of its coordinates alone."""
+    located = {one.value for one in load.reads}
+    needed = {value for one in own.dimensions for value in one.coordinate.values}
+    makers = [op for op in code.ops.values() if needed & {one.id for one in op.results} - located]
+    ops, leaves = cone(code, makers, lambda value: value.id in located)
+    needed |= {value.id for value in leaves}
+    reads = tuple(one for one in load.reads if one.value in needed)
+    return replace(load, ops=(*ops, load.ops[-1]), reads=reads)
 
 
 def _launched(program: Program) -> Program:
