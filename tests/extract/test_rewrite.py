@@ -80,6 +80,11 @@ def test_pointers_are_computed_from_the_iteration() -> None:
     assert np.array_equal(c[:128], before.array("c", 200 * 136)[: 200 * 136].reshape(200, 136)[:128])
 
 
+def test_pointers_that_two_loops_carry_are_computed_from_both_iterations() -> None:
+    rewritten = from_iteration(structured(module("strips")))
+    assert [len(loop.carried) for loop in loops(rewritten)] == [1, 1]
+
+
 def test_programs_that_return_early_do_what_they_do_before_that() -> None:
     made = structured(module("branching"))
     memory, before = executed(made, (2, 0))

@@ -798,6 +798,24 @@ def highest_bytes(
 
 
 @triton.jit
+def strips(
+    a, b, c, M, N, K, taps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """The sum over taps of a's next K columns times the same b: both loops carry the pointers to a."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    a_ptrs = a + m[:, None] * (K * taps) + k[None, :]
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for _ in range(taps):
+        b_ptrs = b + n[:, None] * K + k[None, :]
+        for _ in range(K // BLOCK_K):
+            acc = tl.dot(tl.load(a_ptrs), tl.load(b_ptrs).T, acc)
+            a_ptrs += BLOCK_K
+            b_ptrs += BLOCK_K
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def deflated(
     q, k, w, r, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1228,6 +1246,7 @@ TWILL = {
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
+    "strips": {**HALF, "c": "*fp32:16", **SIZES, "taps": "i32", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "grouped": {**HALF, "sizes": "*i32:16", "groups": "i32", **SIZES, **TILE},
     "searched": {**HALF, "starts": "*i32:16", "groups": "i32", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "surrounded": {**HALF, "v": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
@@ -1282,6 +1301,7 @@ VARIANTS = {
     "matmul_32_half": ("matmul_into", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
     "highest_bytes": ("highest_bytes", {}),
+    "strips": ("strips", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
     "matmul_nvfp4": (

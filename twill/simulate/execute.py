@@ -356,7 +356,8 @@ def _slice(group: _Group, action: Action, compute: Compute) -> None:
                 new if old is None else combined(block.ops, operands, group.block.memory, group.block.grid)[0]
             )
         else:
-            made = np.full_like(new, np.nan) if old is None else np.array(old)
+            unset = 0 if new.dtype.kind in "iub" else np.nan
+            made = np.full_like(new, unset) if old is None else np.array(old)
             _columns(made, compute)[...] = _columns(new, compute)
             group.registers[write.register] = made
 

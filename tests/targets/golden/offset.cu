@@ -90,14 +90,14 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         count_acc_3_acc_7 += trips_0;
         // convert_layout.32 (tests/kernels/ttgir/offset.sm90.ttgir:70:11)
         {
-            const int32_t twill_end1_2_ = wrap_sub(addi_5, 1);
-            const int32_t twill_end1_3_ = wrap_sub(1, 1);
-            const int32_t twill_end1_4_ = wrap_add(twill_end1_2_, twill_end1_3_);
-            const int32_t twill_end1_5_ = twill_end1_4_ / 1;
-            const int32_t twill_end1_6_ = max(twill_end1_5_, 0);
-            const int32_t twill_end1_7_ = wrap_mul(twill_end1_6_, 64);
-            const int32_t twill_end1_8_ = wrap_sub(K, twill_end1_7_);
-            const float sitofp_21_ = float(twill_end1_8_);
+            const int32_t twill_grown1_2_ = wrap_sub(addi_5, 1);
+            const int32_t twill_grown1_3_ = wrap_sub(1, 1);
+            const int32_t twill_grown1_4_ = wrap_add(twill_grown1_2_, twill_grown1_3_);
+            const int32_t twill_grown1_5_ = twill_grown1_4_ / 1;
+            const int32_t twill_grown1_6_ = max(twill_grown1_5_, 0);
+            const int32_t twill_grown1_7_ = wrap_mul(twill_grown1_6_, 64);
+            const int32_t twill_end1_0_ = wrap_sub(K, twill_grown1_7_);
+            const float sitofp_21_ = float(twill_end1_0_);
             float addf_23_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) addf_23_[i_] = (acc_2[i_] + sitofp_21_);

@@ -3,12 +3,13 @@
 A loop that adds the same to a value in every iteration (`a_ptrs += BLOCK_K * stride`, `offs += BLOCK`)
 carries what the iteration says already: value = initial value + iteration * step. Takes a module; gives the
 same without such carried values, so that no copy of them is kept or handed from group to group, and whoever
-needs one computes it. Products with pointers' steps are made in 64 bits, since the sum of steps may be larger
-than a step's type. Lines stay where they are.
+needs one computes it. Inner loops come first: a pointer that both loops carry grows by all iterations of the
+inner one in each of the outer one. Products with pointers' steps are made in 64 bits, since the sum of steps
+may be larger than a step's type. Lines stay where they are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from re import DOTALL, escape, finditer, search, sub
 
 from twill.extract.dependence.loops import loops
@@ -47,7 +48,9 @@ def from_iteration(module: Module) -> Module:
 
 
 def _next(module: Module, done: set[str]) -> tuple[Loop, tuple[_Linear, ...]] | None:
-    loop = next((one for one in loops(module) if one.path not in done), None)
+    loop = max(
+        (one for one in loops(module) if one.path not in done), key=lambda one: one.depth, default=None
+    )
     if loop is None:
         return None
     return loop, tuple(_linear(loop)) if role(loop.op) == "for" else ()
@@ -129,7 +132,8 @@ def _edits(module: Module, loop: Loop, linear: Sequence[_Linear], number: int) -
     yield from _body(module, loop, linear, names)
     yield _yield(module, loop, gone, names)
     yield from _attributes(module, loop)
-    yield from _results(module, loop, linear, _Writer(module, makers, f"%twill_end{number}_"))
+    tail = _Writer(module, makers, f"%twill_end{number}_")
+    yield from _results(module, loop, linear, tail, replace(tail, prefix=f"%twill_grown{number}_", lines=[]))
 
 
 # --- values -----------------------------------------------------------------------------------------------
@@ -168,13 +172,13 @@ def _scalar(value: Value) -> str:
     return value.type.name
 
 
-def _value(out: _Writer, one: _Linear, count: tuple[str, str]) -> str:
-    """The carried value after `count` iterations."""
+def _value(out: _Writer, one: _Linear, count: tuple[str, str], before: _Writer | None = None) -> str:
+    """The carried value after `count` iterations; what it has grown by is written to `before`."""
     value = one.carried.init.name
     for update, step in zip(one.updates, one.steps, strict=True):
         pointer = role(update) == "address"
         types = _types(out.module, update)
-        moved, kind = _moved(out, step, types[-1], count, wide="i64" if pointer else None)
+        moved, kind = _moved(before or out, step, types[-1], count, wide="i64" if pointer else None)
         value = out.op(f"{update.name} {value}, {moved} : {types[0]}{f', {kind}' if pointer else ''}")
     return value
 
@@ -290,16 +294,38 @@ def _attributes(module: Module, loop: Loop) -> Iterator[Edit]:
         yield Edit(begin + place.start(), begin + place.end(), "")
 
 
-def _results(module: Module, loop: Loop, linear: Sequence[_Linear], tail: _Writer) -> Iterator[Edit]:
-    """The values after the loop, where they are read; the other results are numbered anew."""
+def _results(
+    module: Module, loop: Loop, linear: Sequence[_Linear], tail: _Writer, grown: _Writer
+) -> Iterator[Edit]:
+    """The values after the loop, where they are read; the other results are numbered anew. What they have
+    grown by is computed before all loops around for which it is the same in every iteration."""
     used = {value.id for op in loop.function.walk() for value in op.operands}
     wanted = [one for one in linear if one.carried.result.id in used]
-    trips = _trips(tail, loop) if wanted else ("", "")
-    gone = {one.position: _value(tail, one, trips) for one in wanted}
+    trips = _trips(grown, loop) if wanted else ("", "")
+    gone = {one.position: _value(tail, one, trips, grown) for one in wanted}
     if wanted:
-        start = _following(loop)[0].span.start
-        yield Edit(start, start, tail.text)
+        behind = _following(loop)[0].span.start
+        outside = _invariant_in(module, loop, [step for one in wanted for step in one.steps])
+        start = behind if outside is None else outside.op.span.start
+        yield Edit(start, start, grown.text)
+        yield Edit(behind, behind, tail.text)
     yield from _renumbered(module, loop, {one.position for one in linear}, gone)
+
+
+def _invariant_in(module: Module, loop: Loop, steps: Sequence[Value]) -> Loop | None:
+    """The outermost loop around `loop` in whose iterations its bounds and these steps are the same."""
+    needed = {value.id for value in (loop.lower, loop.upper, loop.step, *steps) if value is not None}
+    for around in loops(module):
+        inside = around.op is not loop.op and any(op is loop.op for op in around.op.inner())
+        if inside and not needed & _defined(around):
+            return around
+    return None
+
+
+def _defined(loop: Loop) -> set[int]:
+    """The values that come into being in a loop."""
+    blocks = [block for op in (loop.op, *loop.op.inner()) for region in op.regions for block in region.blocks]
+    return {one.id for block in blocks for one in (*block.args, *(v for op in block.ops for v in op.results))}
 
 
 def _following(loop: Loop) -> tuple[Op, ...]:
