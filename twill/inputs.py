@@ -204,6 +204,7 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out."""
     from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_return import structured
+    from twill.extract.rewrite.fresh_accumulators import fresh
     from twill.extract.rewrite.induction import from_iteration
     from twill.extract.rewrite.invariant import hoisted
     from twill.extract.rewrite.literal_layouts import literal_layouts
@@ -215,7 +216,7 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    flat = hoisted(predicated(structured(widened(staged_operands(by_dimensions(module))))))
+    flat = hoisted(predicated(structured(fresh(widened(staged_operands(by_dimensions(module)))))))
     plain = without_tensor_copies(from_iteration(in_loops(split_branches(flat))))
     return literal_layouts(on_the_device(plain), everywhere=everywhere)
 

@@ -8,6 +8,7 @@ from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
 from twill.extract.ranges import Interval, Ranges
 from twill.extract.reader.ttgir import read
+from twill.extract.rewrite.fresh_accumulators import fresh
 from twill.extract.rewrite.predication import predicated
 from twill.ir.loop import Module, Op, Tensor
 from twill.ops.table import is_mma, role
@@ -15,12 +16,13 @@ from twill.simulate.compare import arguments, error
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
 
-KERNELS = ("guarded", "skipping")
+KERNELS = ("guarded", "skipping", "guarded.sm100", "skipping.sm100")
 
 
 def module(kernel: str) -> Module:
-    path = Path("tests/kernels/ttgir") / f"{kernel}.sm90.ttgir"
-    return read(path.read_text(encoding="utf-8"), str(path))
+    name, _, arch = kernel.partition(".")
+    path = Path("tests/kernels/ttgir") / f"{name}.{arch or 'sm90'}.ttgir"
+    return fresh(read(path.read_text(encoding="utf-8"), str(path)))
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

@@ -79,6 +79,7 @@ BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4")
 BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
+    *("straight", "guarded", "skipping"),
     *BLOCK_SCALED,
 )
 PAIRED = tuple(

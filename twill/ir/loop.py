@@ -358,6 +358,12 @@ class Function:
         for block in self.body.blocks if self.body else ():
             yield from block.walk()
 
+    def blocks(self) -> Iterator[Block]:
+        """Every block at any depth, outer ones first."""
+        yield from self.body.blocks if self.body else ()
+        for op in self.walk():
+            yield from (block for region in op.regions for block in region.blocks)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Module:

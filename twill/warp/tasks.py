@@ -135,6 +135,7 @@ def _executed(code: Code, node: Node) -> list[Op]:
         if not (
             op.name in NOTHING
             or role(op) == "constant"
+            or (role(op) == "tensor_memory_alloc" and not op.operands)
             or (op.name == ALLOC and op.operands and loaded(code, op.result))
         )
     ]
@@ -166,6 +167,8 @@ def _located(code: Code, loop: Loop, graph: Graph) -> Callable[[Value], bool]:
         if maker is None:
             return value.id in carried or value.id in code.carried
         if loaded(code, value) is not None or value.id in shared | code.resident:
+            return True
+        if role(maker) == "tensor_memory_alloc":
             return True
         if maker.index not in inside:
             shown = role(maker) in ("broadcast", "expand")

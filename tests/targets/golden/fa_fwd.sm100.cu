@@ -147,13 +147,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                    }
                 }
                 // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
                 {
@@ -193,13 +195,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                    }
                 }
                 // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
                 {
@@ -251,13 +255,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                    }
                 }
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
@@ -412,13 +418,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                        }
                     }
                     dependence1.wait(count_dependence1 + i - 3);
                     // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
@@ -862,13 +870,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         {
                             #pragma unroll
                             for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                            {
+                                float chains_[4];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                            }
                         }
                     }
                     if (uint32_t(i - 2) < uint32_t(n)) {
@@ -1068,13 +1078,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         float reduce_13_[1];
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_reduce_13.slot(count_reduce_13 + i - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1112,13 +1124,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float reduce_13_[1];
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1155,13 +1169,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float reduce_13_[1];
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1198,13 +1214,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     float reduce_13_[1];
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
@@ -1234,13 +1252,15 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             float reduce_13_[1];
                             #pragma unroll
                             for (int i_ = 0; i_ < 1; ++i_) reduce_13_[i_] = 0.0f;
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                            {
+                                float chains_[4];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_28[(((2 * i_) & 127))], weights_28[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) reduce_13_[0] = (reduce_13_[0] + chains_[i_]);
+                            }
                             #pragma unroll
                             for (int i_ = 0; i_ < 1; ++i_)
                                 shared_at<float>(channel_reduce_13.slot(count_reduce_13 + i - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];

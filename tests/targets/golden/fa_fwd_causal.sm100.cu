@@ -233,13 +233,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_60[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_58[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_60[0] = fmaxf(raised_60[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_58[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_60[0] = fmaxf(raised_60[0], chains_[i_]);
+                    }
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 93, stage 1: mul.raised_61 (examples/ttgir/fa_fwd_causal.sm100.ttgir:97:20)
@@ -384,13 +386,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_25[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
+                        }
                     }
                     scheduling_fence(opaque, highest0, mulf_24, raised_61, reduce_25, shrink, shrink_68);
                     dependence4.wait(count_dependence4 + i);
@@ -403,13 +407,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_60[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_58[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_60[0] = fmaxf(raised_60[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_58[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_60[0] = fmaxf(raised_60[0], chains_[i_]);
+                        }
                     }
                     // cycle 2198, stage 1: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:112:13)
                     {
@@ -559,13 +565,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_25[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_67[(((2 * i_) & 127))], weights_67[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_25[0] = (reduce_25[0] + chains_[i_]);
+                    }
                 }
                 // cycle 2198, stage 1: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:112:13)
                 {
@@ -620,13 +628,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                    }
                 }
                 // cycle 1991, stage 0: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
                 {
@@ -665,13 +675,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                    }
                 }
                 // cycle 984, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
                 {
@@ -795,13 +807,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                    }
                 }
                 // cycle 1991, stage 0: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
                 {
@@ -847,13 +861,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                        }
                     }
                     dependence11.wait(count_dependence11 + i - 2);
                     // cycle 984, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
@@ -983,13 +999,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                        }
                     }
                     // cycle 1991, stage 0: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
                     {
@@ -1028,13 +1046,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                    }
                 }
                 dependence11.wait(count_dependence11 + n - 2);
                 // cycle 984, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
@@ -1182,13 +1202,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                        }
                     }
                     // cycle 1991, stage 0: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
                     {
@@ -1219,13 +1241,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                        }
                     }
                     if (i >= 1) dependence11.wait(count_dependence11 + i - 1);
                     // cycle 3332, stage 0: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
@@ -1501,13 +1525,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_71[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_71[0] = fmaxf(raised_71[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_71[0] = fmaxf(raised_71[0], chains_[i_]);
+                    }
                 }
                 // cycle 1367, stage 0: mul.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:119:20)
                 {
@@ -1635,13 +1661,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_28[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
+                        }
                     }
                     dependence6.wait(count_dependence6 + i - 1);
                     // cycle 352, stage 1: put.acc1_92 (examples/ttgir/fa_fwd_causal.sm100.ttgir:146:18)
@@ -1668,13 +1696,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_71[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_71[0] = fmaxf(raised_71[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_71[0] = fmaxf(raised_71[0], chains_[i_]);
+                        }
                     }
                     // cycle 1367, stage 0: mul.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:119:20)
                     {
@@ -1813,13 +1843,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_28[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_78[(((2 * i_) & 127))], weights_78[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_28[0] = (reduce_28[0] + chains_[i_]);
+                    }
                 }
                 dependence6.wait(count_dependence6 + n - 1);
                 // cycle 352, stage 1: put.acc1_92 (examples/ttgir/fa_fwd_causal.sm100.ttgir:146:18)
@@ -1893,13 +1925,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_79[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                    }
                 }
                 // cycle 817, stage 1: mul.raised_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:218:20)
                 {
@@ -1938,13 +1972,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_28_v217[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                    }
                 }
                 // cycle 2158, stage 1: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
                 {
@@ -2069,13 +2105,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_79[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                        }
                     }
                     // cycle 817, stage 1: mul.raised_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:218:20)
                     {
@@ -2119,13 +2157,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_28_v217[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                        }
                     }
                     dependence12.wait(count_dependence12 + i - 2);
                     // cycle 2158, stage 1: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
@@ -2255,13 +2295,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_79[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                    }
                 }
                 // cycle 817, stage 1: mul.raised_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:218:20)
                 {
@@ -2299,13 +2341,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_28_v217[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                    }
                 }
                 dependence12.wait(count_dependence12 + n - 2);
                 // cycle 2158, stage 1: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
@@ -2453,13 +2497,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_79[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_69_v180[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_79[0] = fmaxf(raised_79[0], chains_[i_]);
+                        }
                     }
                     // cycle 3165, stage 0: mul.raised_80 (examples/ttgir/fa_fwd_causal.sm100.ttgir:218:20)
                     {
@@ -2490,13 +2536,15 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_28_v217[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_86[(((2 * i_) & 127))], weights_86[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
+                        }
                     }
                     if (i >= 1) dependence12.wait(count_dependence12 + i - 1);
                     // cycle 4506, stage 0: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)

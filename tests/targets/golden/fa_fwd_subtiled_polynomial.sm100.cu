@@ -186,13 +186,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_31[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                    }
                 }
                 // cycle 1267, stage 0: mul.raised_32 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:81:20)
                 {
@@ -242,13 +244,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                    }
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -287,13 +291,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_31[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                        }
                     }
                     // cycle 1267, stage 0: mul.raised_32 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:81:20)
                     {
@@ -343,13 +349,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                        }
                     }
                 }
                 dependence7.wait(count_dependence7 + n - 1);
@@ -509,13 +517,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                    }
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -567,13 +577,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                        }
                     }
                     if (i >= 2) dependence1.wait(count_dependence1 + i - 2);
                     dependence6.wait(count_dependence6 + i);
@@ -610,13 +622,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                        }
                     }
                 }
                 // cycle 113, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
@@ -667,13 +681,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                    }
                 }
                 if (n > 1) dependence1.wait(count_dependence1 + n - 2);
                 dependence6.wait(count_dependence6 + n - 1);

@@ -186,13 +186,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 16));
                 }
@@ -286,13 +288,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 16));
                     }
@@ -367,13 +371,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 16));
                 }
@@ -468,13 +474,15 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) higher[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_33[((i_ & 63))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) higher[0] = fmaxf(higher[0], chains_[i_]);
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) higher[i_] = fmaxf(higher[i_], __shfl_xor_sync(~0u, higher[i_], 16));
                     }

@@ -9,7 +9,7 @@ it updates its accumulator in place. Lines stay where they are.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from twill.extract.dependence.loops import LOOPS, loops
@@ -24,6 +24,9 @@ _NAME = r"%[\w$.-]+"
 _LOCATION = re.compile(r"[ \t]*loc\((?:[^()]|\([^()]*\))*\)")
 _MMAS: frozenset[Role] = frozenset({"wgmma", "dot"})
 _MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "pointer_store"})
+_TENSOR_MEMORY: frozenset[Role] = frozenset(
+    {"tensor_memory_alloc", "tensor_memory_mma", "tensor_memory_store", "tensor_memory_load"}
+)
 _PLAIN: frozenset[Role] = frozenset({"alloc", "buffer_transpose", "constant"})
 
 
@@ -58,7 +61,15 @@ def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
 def _convertible(module: Module, op: Op) -> bool:
     bodies = [body_of(region.blocks[0]) for region in op.regions if region.blocks]
     plain = all(_executable(module, inner) for body in bodies for inner in body)
-    return plain and all(type_text(module, value.type) is not None for value in op.results)
+    own = {value.id for body in bodies for inner in body for value in inner.results}
+    apart = all(_own_buffer(inner, own) for body in bodies for inner in body)
+    return plain and apart and all(type_text(module, value.type) is not None for value in op.results)
+
+
+def _own_buffer(op: Op, own: Set[int]) -> bool:
+    """What it writes to tensor memory is a buffer of the branch itself, which nothing else sees."""
+    written = {"tensor_memory_mma": op.operands[2:3], "tensor_memory_store": op.operands[:1]}
+    return all(value.id in own for value in written.get(role(op), ()))
 
 
 def _executable(module: Module, op: Op) -> bool:
@@ -68,7 +79,7 @@ def _executable(module: Module, op: Op) -> bool:
         return False
     if role(op) == "wgmma":
         return zero_text(module, op.result.type) is not None
-    return repeatable(row, op) or role(op) in (*_MMAS, *_MEMORY, *_PLAIN)
+    return repeatable(row, op) or role(op) in (*_MMAS, *_MEMORY, *_TENSOR_MEMORY, *_PLAIN)
 
 
 def _known(module: Module, value: Value) -> bool:

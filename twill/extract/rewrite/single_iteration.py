@@ -18,8 +18,7 @@ from twill.ir.loop import Block, Function, MemDesc, Module, Op, Tensor, Value
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writes_global
 
-_MMAS: frozenset[Role] = frozenset({"wgmma", "dot"})
-"""In registers; those of tensor memory are ordered by tokens, which no loop can carry out."""
+_MMAS: frozenset[Role] = frozenset({"wgmma", "dot", "tensor_memory_mma"})
 _LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
 
 
@@ -37,7 +36,7 @@ def in_loops(module: Module) -> Module:
 
 def _stretches(function: Function) -> Iterator[tuple[tuple[Op, ...], Op]]:
     """Operations that follow each other outside of innermost loops, from the first tile of an MMA to the last
-    MMA; and the operation behind them."""
+    MMA, or to where its result is loaded from tensor memory; and the operation behind them."""
     for block in function.body.blocks if function.body else ():
         for straight in _straight(block):
             stretch = _around_mmas(straight[:-1])
@@ -67,13 +66,20 @@ def _around_mmas(straight: tuple[Op, ...]) -> tuple[Op, ...]:
         return ()
     needed = _needed(straight, [straight[i] for i in mmas])
     first = next(i for i, op in enumerate(straight) if op.index in needed and _begins(op))
-    return straight[first : mmas[-1] + 1]
+    written = {straight[i].operands[2].id for i in mmas}
+    loads = [i for i, op in enumerate(straight) if _loads_one(op, written)]
+    return straight[first : max(mmas[-1], *loads, 0) + 1]
+
+
+def _loads_one(op: Op, buffers: Set[int]) -> bool:
+    """It loads a buffer of tensor memory."""
+    return role(op) == "tensor_memory_load" and op.operands[0].id in buffers
 
 
 def _begins(op: Op) -> bool:
     """A tile comes from memory, or an MMA starts."""
     tile = any(isinstance(value.type, Tensor) and len(value.type.shape) > 1 for value in op.results)
-    return role(op) in (*_MMAS, "alloc") or (role(op) in _LOADS and tile)
+    return role(op) in (*_MMAS, "alloc", "tensor_memory_alloc") or (role(op) in _LOADS and tile)
 
 
 def _needed(ops: Sequence[Op], roots: Iterable[Op]) -> set[int]:

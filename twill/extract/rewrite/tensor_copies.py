@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from re import escape, finditer
 
 from twill.extract.rewrite.edits import Edit, edited
-from twill.ir.loop import Block, Function, Module, Op, Token
+from twill.ir.loop import Function, Module, Op, Token
 from twill.ops.table import role
 
 
@@ -47,7 +47,7 @@ def without_tensor_copies(module: Module) -> Module:
 
 
 def _copies(function: Function) -> Iterator[_Copy]:
-    for block in _blocks(function):
+    for block in function.blocks():
         following = {op.index: after.span.start for op, after in zip(block.ops, block.ops[1:], strict=False)}
         made = {value.id: op for op in block.ops for value in op.results}
         true = {op.results[0].id for op in function.walk() if op.attributes.get("value") is True}
@@ -57,12 +57,6 @@ def _copies(function: Function) -> Iterator[_Copy]:
             alloc, load = (made.get(value.id) for value in (store.operands[0], store.operands[-2]))
             if alloc is not None and load is not None and _copied(function, made, load, alloc, store):
                 yield _Copy(load, alloc, store, following)
-
-
-def _blocks(function: Function) -> Iterator[Block]:
-    yield from function.body.blocks if function.body else ()
-    for op in function.walk():
-        yield from (block for region in op.regions for block in region.blocks)
 
 
 def _copied(function: Function, made: Mapping[int, Op], load: Op, alloc: Op, store: Op) -> bool:

@@ -110,8 +110,7 @@ def reduced(
     loop, one = each(source.registers, span), elements(source.point())
     if count > 1 or source.registers * (span[1] - span[0]) // SLICES < 4 * CHAINS:
         return [*begin, UNROLL, f"{loop} {_combined(combine, f'{name}[{index}]', one)}"]
-    return [
-        *begin,
+    chains = [
         f"{c_type(combine.result.type)} chains_[{CHAINS}];",
         UNROLL,
         f"{each(CHAINS)} chains_[i_] = {start};",
@@ -122,6 +121,7 @@ def reduced(
         UNROLL,
         f"{each(CHAINS)} {_combined(combine, f'{name}[0]', 'chains_[i_]')}",
     ]
+    return [*begin, "{", *(f"    {line}" for line in chains), "}"]
 
 
 def _two_chains(source: Spread, elements: Elements, span: ColumnRange) -> str:
