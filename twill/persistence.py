@@ -19,6 +19,7 @@ from twill.warp import tiles_in_flight
 from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import Code, read
+from twill.warp.non_loop_code import closed
 from twill.warp.tasks import Scheduled
 
 SHORT = 8
@@ -113,14 +114,6 @@ def gathers(made: Program, loops: Sequence[Scheduled]) -> bool:
 
 def _placed_by_load(code: Code, one: Scheduled, load: Op) -> bool:
     """Whether an iteration loads where a tile lies."""
-    inside = {op.index for op in one.loop.op.inner()}
-    todo, seen = list(load.operands[:1]), set[int]()
-    while todo:
-        maker = code.maker(todo.pop())
-        if maker is None or maker.index not in inside or maker.index in seen:
-            continue
-        if role(maker) == "pointer_load":
-            return True
-        seen.add(maker.index)
-        todo += maker.operands
-    return False
+    behind = closed(code, load.operands[:1], ())
+    makers = (op for op in one.loop.op.inner() if role(op) == "pointer_load")
+    return any(value.id in behind for op in makers for value in op.results)
