@@ -21,7 +21,7 @@ from twill.ir.checked import CheckedRun
 from twill.ir.program import Program
 from twill.launch.build import RUNTIME, SOURCE
 from twill.launch.manifest import manifest
-from twill.simulate.check import GRIDS, Trial, apart, trials
+from twill.simulate.check import GRIDS, Grid, Trial, on_a_grid_apart, trials
 from twill.warp.tasks import Scheduled
 
 BUDGET = 150_000
@@ -53,16 +53,16 @@ def check(
 
 
 def _run(build: Build, trial: Trial, meter: Meter, report: Report, program: Program) -> CheckedRun:
-    shown = ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
+    shown = trial.shown
     report(f"executing the PTX, {shown}")
     try:
-        found = run(build, _request(build, trial, program.pairs), meter)
-        if (
-            walks(build.function)
-            and wrong(build, found)
-            and (grid := apart(program, trial, GRIDS)) != GRIDS[0]
-        ):
-            found = run(build, Request(trial.numbers, grid), meter)
+        found = on_a_grid_apart(
+            program,
+            trial,
+            GRIDS[0],
+            lambda grid: run(build, _request(program, trial, grid), meter),
+            lambda found: wrong(build, found) is None,
+        )
     except HazardError as problem:
         raise _refusal(problem) from problem
     except TwillError as problem:  # the budget, an instruction that is not known, or what the reference lacks
@@ -101,13 +101,13 @@ def chosen(program: Program) -> list[Trial]:
     return sorted(trials(program), key=lambda trial: -sum(count or 0 for count in trial.trips))[:TRIALS]
 
 
-def _request(build: Build, trial: Trial, pairs: bool) -> Request:
-    """The grid is no larger than the program needs, so that a kernel that walks over tiles walks over all; of
-    `pairs` of thread blocks both are executed."""
-    if walks(build.function):
-        return Request(trial.numbers, GRIDS[0])
+def _request(program: Program, trial: Trial, grid: Grid) -> Request:
+    """All programs of the grid of a kernel that walks over it; of another kernel one alone, or the two of
+    a pair, in a grid that is no larger than that needs."""
+    if walks(program.function):
+        return Request(trial.numbers, grid)
     x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
-    if not pairs:
+    if not program.pairs:
         return Request(trial.numbers, (x + 1, y + 1, z + 1), ((x, y, z),))
     first = x // 2 * 2
     return Request(trial.numbers, (first + 2, y + 1, z + 1), ((first, y, z), (first + 1, y, z)))

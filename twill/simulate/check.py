@@ -56,6 +56,11 @@ class Trial:
     trips: tuple[int | None, ...]
     """Of each loop; None where it follows from memory."""
 
+    @property
+    def shown(self) -> str:
+        """The numbers, as messages name them."""
+        return ", ".join(f"{name}={value:g}" for name, value in self.numbers.items()) or "no scalar arguments"
+
 
 def check(program: Program, report: Report = lambda what: None) -> Checked:
     """Every interleaving for small trip counts, then values. Raises TwillError where the program is wrong.
@@ -80,38 +85,46 @@ def around(program: Program) -> int:
 def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
     """Values of each trial, beside the TTGIR executed as it stands."""
     for trial in trials(program):
-        shown = (
-            ", ".join(f"{name}={value:g}" for name, value in trial.numbers.items()) or "no scalar arguments"
-        )
-        report(f"checking values, {shown}")
+        report(f"checking values, {trial.shown}")
         try:
             found = _found(program, trial)
         except HazardError:
             raise
         except TwillError as problem:  # the simulator lacks an operation, or memory for such arguments
-            yield CheckedRun("simulator", shown, trial.trips, 0, 0.0, problem.message)
+            yield CheckedRun("simulator", trial.shown, trial.trips, 0, 0.0, problem.message)
             continue
-        _refuse(found, shown)
+        _refuse(found, trial.shown)
         worst = max((one.error for one in found), default=0.0)
         yield CheckedRun(
-            "simulator", shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
+            "simulator", trial.shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
         )
 
 
 def _found(program: Program, trial: Trial) -> Sequence[Compared]:
-    """The comparison; of a kernel made persistent whose programs write to the same places with these
-    arguments, such as batches that overlap, that of fewer programs. Raises TwillError where there are always
-    such programs."""
-    found = compare(program, trial.numbers, trial.grid)
     names = _grid_arguments(program)
-    if all(one.good for one in found) or not names:
+
+    def found(grid: Grid) -> Sequence[Compared]:
+        return compare(program, {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}, trial.grid)
+
+    x, y, z = (int(trial.numbers[name]) for name in names) if names else GRIDS[0]
+    return on_a_grid_apart(program, trial, (x, y, z), found, lambda found: all(one.good for one in found))
+
+
+def on_a_grid_apart(
+    program: Program,
+    trial: Trial,
+    first: Grid,
+    run: Callable[[Grid], Sequence[Compared]],
+    good: Callable[[Sequence[Compared]], bool],
+) -> Sequence[Compared]:
+    """What `run` finds on the grid `first`. Where that is not good, of a kernel made persistent whose
+    programs write to the same places with these arguments, such as batches that overlap: what it finds on the
+    first of GRIDS whose programs do not. Raises TwillError where those of all grids do."""
+    found = run(first)
+    if good(found) or not _grid_arguments(program):
         return found
-    x, y, z = (int(trial.numbers[name]) for name in names)
-    given = (x, y, z)
-    grid = apart(program, trial, (given, *GRIDS))
-    if grid == given:
-        return found
-    return compare(program, {**trial.numbers, **dict(zip(names, grid, strict=True))}, trial.grid)
+    grid = apart(program, trial, (first, *GRIDS))
+    return found if grid == first else run(grid)
 
 
 def apart(program: Program, trial: Trial, grids: Iterable[Grid]) -> Grid:
