@@ -387,6 +387,20 @@ def test_nothing_is_built_ahead_where_launches_do_not_wait(
     assert not built.ahead
 
 
+def test_a_hook_runs_once_for_each_launch_and_once_ahead(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    hooked = [
+        triton.Config({"BLOCK": size}, pre_hook=lambda arguments: calls.append(arguments["BLOCK"]))
+        for size in (16, 32)
+    ]
+    built.arguments = ARGUMENTS[:4]
+    twill.triton.install(measure=False)
+    tune(driver, monkeypatch, triton.autotune(hooked, key=["stride"])(kernels.tuned.fn))
+    assert calls == [16, 32, 16, 32, 16]
+
+
 def test_a_configuration_that_fails_is_tritons_to_handle(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:

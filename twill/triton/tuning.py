@@ -8,7 +8,7 @@ other sizes, where the trial of Twill's kernel on the sizes before may mislead. 
 a key, and `_bench`, which measures one of them and is not called where the timings are on disk.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -32,6 +32,7 @@ def wrap(listener: Listener) -> Callable[[], None]:
     kind: Any = Autotuner
     prune, bench = kind.prune_configs, kind._bench
     chosen: WeakKeyDictionary[Any, Sequence[Any]] = WeakKeyDictionary()
+    kernels: WeakKeyDictionary[Any, Mapping[Any, Any]] = WeakKeyDictionary()
 
     def prune_configs(tuner: Any, *args: Any, **kwargs: Any) -> Any:
         found = prune(tuner, *args, **kwargs)
@@ -39,12 +40,11 @@ def wrap(listener: Listener) -> Callable[[], None]:
         return found
 
     def bench_one(tuner: Any, *args: Any, config: Any, **meta: Any) -> Any:
-        # What a configuration makes fail is Triton's to handle, when it measures that configuration.
-        for one in chosen.pop(tuner, ()):
+        if tuner in chosen:
+            kernels[tuner] = _ahead(listener, tuner, chosen.pop(tuner), args, meta)
+        if config in (made := kernels.get(tuner, {})):
             with suppress(Exception):
-                listener.ahead(compiled(tuner, one, args, meta))
-        with suppress(Exception):
-            listener.measured(compiled(tuner, config, args, meta))
+                listener.measured(made[config])
         return bench(tuner, *args, config=config, **meta)
 
     kind.prune_configs, kind._bench = prune_configs, bench_one
@@ -56,7 +56,20 @@ def wrap(listener: Listener) -> Callable[[], None]:
     return undo
 
 
-def compiled(tuner: Any, config: Any, args: Sequence[Any], meta: dict[str, Any]) -> Any:
+def _ahead(
+    listener: Listener, tuner: Any, configs: Iterable[Any], args: Sequence[Any], meta: Mapping[str, Any]
+) -> Mapping[Any, Any]:
+    """The kernel of each configuration; without those that can not be compiled, whose failure is Triton's to
+    handle when it measures them."""
+    found = dict[Any, Any]()
+    for one in configs:
+        with suppress(Exception):
+            found[one] = _compiled(tuner, one, args, meta)
+            listener.ahead(found[one])
+    return found
+
+
+def _compiled(tuner: Any, config: Any, args: Sequence[Any], meta: Mapping[str, Any]) -> Any:
     """The kernel of one configuration, not loaded and not launched. Its hook runs first, as before each
     launch: it may set the block shapes of descriptors."""
     options = {**meta, **config.all_kwargs()}
