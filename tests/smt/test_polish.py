@@ -59,10 +59,11 @@ def test_the_answer_is_in_order_and_as_simple() -> None:
     interval = 2 * bounds(problem).value
     found = cpsat.attempt(problem, interval, 2).solution
     assert found is not None
-    best, _ = Polish(setting(problem), found).run()
+    best, unproven = Polish(setting(problem), found).run()
     assert check(problem, best) == ()
     assert best.stages <= found.stages
     assert overlap(problem, best) == 0
+    assert unproven == []
 
 
 def test_where_no_order_fits_the_answer_stays() -> None:

@@ -12,8 +12,10 @@ storage no sooner than it must.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from twill.engine import decode
+from twill.engine.parallel import NOTHING
 from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem
@@ -26,6 +28,12 @@ from twill.smt.symmetry import Family
 
 SHARE = 0.5
 """Deterministic seconds for each goal."""
+
+LAST = 2.0
+"""The same for a number of groups that quick probes leave open, at each level of linearization."""
+
+LEVELS: tuple[Literal[0, 2], ...] = (0, 2)
+"""Levels of linearization: the first finds, the second refutes."""
 
 
 @dataclass
@@ -57,8 +65,6 @@ class Polish:
         self._put_in_order()
         sure["length"] = self._met.length or self._within_partition("length")
         self._improve("promptness" if self.in_order else "lateness", self._this_partition())
-        if self.in_order:
-            sure["length"] = self._met.length or self._none_is_shorter()
         return self.best, [goal for goal, done in sure.items() if not done]
 
     def _groups(self) -> bool:
@@ -85,10 +91,14 @@ class Polish:
             probe = self._probe(problem, few)
             if probe.solution is not None or (problem is fewer and probe.refuted and few == most):
                 return probe
-        return self._probe(fewer, most)
+        probes = (self._probe(fewer, most, LAST, level) for level in LEVELS)
+        return next((probe for probe in probes if probe.conclusive), NOTHING)
 
-    def _probe(self, problem: Problem, in_flight: int) -> Probe:
-        return cpsat.attempt(problem, self.best.interval, in_flight, budget=self.setting.budget(SHARE))
+    def _probe(
+        self, problem: Problem, in_flight: int, work: float = SHARE, level: Literal[0, 2] = 2
+    ) -> Probe:
+        budget, tactics = self.setting.budget(work), Tactics(linearization=level)
+        return cpsat.attempt(problem, self.best.interval, in_flight, budget=budget, tactics=tactics)
 
     def _channels(self) -> bool:
         """With as many iterations in flight as the answer has first, which is quick, then with all, which
@@ -121,18 +131,12 @@ class Polish:
                 return
 
     def _within_partition(self, goal: Goal) -> bool:
-        """Within the partition first, which is quick, quicker yet with sub-tiles one after the other;
-        then over all as simple ones, which proves it."""
+        """Within the partition first, which is quick, quicker yet with sub-tiles one after the other; then
+        over all as simple ones, unless the answer is in order: that is one of its partition."""
         if self.setting.alike:
             self._improve(goal, self._this_partition(), self.setting.alike)
-        if self.joint:
-            self._improve(goal, self._this_partition())
-        return not self.in_order and self._improve(goal, self._as_few_groups())
-
-    def _none_is_shorter(self) -> bool:
-        """Whether no answer in order is, in any partition that is as simple."""
-        found, sure = self._improved("length", self._as_few_groups(), (), in_order=True)
-        return sure and found.length(self.problem) == self.best.length(self.problem)
+        sure = self.joint and self._improve(goal, self._this_partition())
+        return sure if self.in_order else self._improve(goal, self._as_few_groups())
 
     def _improve(self, goal: Goal, problem: Problem, alike: tuple[Family, ...] = ()) -> bool:
         """Whether the best is now proven best by this goal."""

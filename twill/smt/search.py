@@ -34,6 +34,9 @@ FEW_OPERATIONS = 32
 
 FINDING = Tactics(linearization=0)
 
+DECIDING = 0.85
+"""Part of the time limit for intervals; the rest is for a simpler schedule at the one that is found."""
+
 ANALYSED = 300
 """Operations up to which natural partitions and sub-tiles are computed: that takes seconds beyond."""
 
@@ -58,11 +61,14 @@ def search(
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
     setting = _setting(problem, options, report, begin, in_flight, began)
-    evidence = _decided(setting, Evidence(begin.low, begin.top, made, begin.refuted))
+    deciding = setting.within(DECIDING)
+    evidence = _decided(deciding, Evidence(begin.low, begin.top, made, begin.refuted))
     if options.max_in_flight is None:
-        setting, evidence = _deepened(setting, evidence, begin)
+        deciding, evidence = _deepened(deciding, evidence, begin)
+    setting = replace(setting, in_flight=deciding.in_flight)
+    stopped = evidence.open and deciding.remaining <= 0
     evidence, notes = _polished(setting, evidence)
-    result = _result(setting, evidence, begin.bounds, notes)
+    result = _result(setting, evidence, begin.bounds, (*notes, *_time_note(setting, stopped)))
     return replace(result, reasons=_reasons(setting, evidence, result))
 
 
@@ -239,8 +245,6 @@ def _result(setting: Setting, evidence: Evidence, lower: Bounds, notes: tuple[st
     """The answer with its evidence."""
     partly = evidence.partly
     on_the_way = (partly,) if partly and partly.interval >= evidence.low else ()
-    if setting.remaining <= 0:
-        notes = (*notes, f"stopped at the time limit of {setting.options.time_limit:g} s")
     notes = (*notes, *_flight_note(setting, evidence, lower))
     return Result(
         setting.problem,
@@ -253,6 +257,12 @@ def _result(setting: Setting, evidence: Evidence, lower: Bounds, notes: tuple[st
         notes,
         max_in_flight=setting.in_flight,
     )
+
+
+def _time_note(setting: Setting, stopped: bool) -> tuple[str, ...]:
+    """Where the wall-clock limit, and no budget of work, ended the search or what simplifies the answer."""
+    limit = setting.options.time_limit
+    return (f"stopped at the time limit of {limit:g} s",) if stopped or setting.remaining <= 0 else ()
 
 
 def _flight_note(setting: Setting, evidence: Evidence, lower: Bounds) -> tuple[str, ...]:

@@ -47,6 +47,10 @@ class Setting:
         """Seconds until the wall-clock limit."""
         return max(0.0, self.options.time_limit - (time.monotonic() - self.began))
 
+    def within(self, part: float) -> "Setting":
+        """The same with a part of the time limit."""
+        return replace(self, options=replace(self.options, time_limit=part * self.options.time_limit))
+
     @property
     def decomposes(self) -> bool:
         """Projections and coarse time apply: they rest on monotony, and an engine that was chosen works
