@@ -213,10 +213,11 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     from twill.extract.rewrite.shared_operands import staged_operands
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.rewrite.split_branches import split_branches
+    from twill.extract.rewrite.stored_values import forwarded
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    flat = hoisted(predicated(structured(fresh(widened(staged_operands(by_dimensions(module)))))))
+    flat = hoisted(predicated(structured(fresh(widened(staged_operands(by_dimensions(forwarded(module))))))))
     plain = without_tensor_copies(from_iteration(in_loops(split_branches(flat))))
     return literal_layouts(on_the_device(plain), everywhere=everywhere)
 

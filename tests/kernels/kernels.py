@@ -816,6 +816,22 @@ def strips(
 
 
 @triton.jit
+def noted(
+    a, b, notes, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T plus the largest sum so far of each row, which passes through memory in every iteration."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k, places = tl.arange(0, BLOCK_K), notes + tl.program_id(1) * M + m
+    acc, largest = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x, y = tl.load(a + m[:, None] * K + (i + k)[None, :]), tl.load(b + n[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, y.T, acc)
+        tl.store(places, tl.maximum(largest, tl.max(acc, 1)))
+        largest = tl.load(places)
+    tl.store(c + m[:, None] * N + n[None, :], acc + largest[:, None])
+
+
+@triton.jit
 def deflated(
     q, k, w, r, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1246,6 +1262,9 @@ TWILL = {
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
+    "noted": {
+        **HALF, **dict.fromkeys(("notes", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "strips": {**HALF, "c": "*fp32:16", **SIZES, "taps": "i32", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "grouped": {**HALF, "sizes": "*i32:16", "groups": "i32", **SIZES, **TILE},
     "searched": {**HALF, "starts": "*i32:16", "groups": "i32", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
@@ -1302,6 +1321,7 @@ VARIANTS = {
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),
+    "noted": ("noted", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
     "matmul_nvfp4": (

@@ -101,7 +101,7 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
 
 
 def _found(program: Program, trial: Trial) -> Sequence[Compared]:
-    names = _grid_arguments(program)
+    names = grid_arguments(program)
 
     def found(grid: Grid) -> Sequence[Compared]:
         return compare(program, {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}, trial.grid)
@@ -121,7 +121,7 @@ def on_a_grid_apart(
     programs write to the same places with these arguments, such as batches that overlap: what it finds on the
     first of GRIDS whose programs do not. Raises TwillError where those of all grids do."""
     found = run(first)
-    if good(found) or not _grid_arguments(program):
+    if good(found) or not grid_arguments(program):
         return found
     grid = apart(program, trial, (first, *GRIDS))
     return found if grid == first else run(grid)
@@ -130,7 +130,7 @@ def on_a_grid_apart(
 def apart(program: Program, trial: Trial, grids: Iterable[Grid]) -> Grid:
     """The first of some grids whose programs write to places of their own. Raises TwillError where there is
     none."""
-    names = _grid_arguments(program)
+    names = grid_arguments(program)
     for grid in grids:
         numbers = {**trial.numbers, **dict(zip(names, grid, strict=True))}
         if not collide(program, numbers, trial.grid, prod(grid)):
@@ -138,7 +138,7 @@ def apart(program: Program, trial: Trial, grids: Iterable[Grid]) -> Grid:
     raise TwillError("programs of the grid write to the same places")
 
 
-def _grid_arguments(program: Program) -> tuple[str, ...]:
+def grid_arguments(program: Program) -> tuple[str, ...]:
     """The extents of the grid of a kernel made persistent."""
     function = program.function
     pairs = zip(function.args, function.arg_attributes, strict=True)
