@@ -1,20 +1,24 @@
 """How long the examples take, as reports/speed.md: whole `twill schedule` commands, start to files written,
 without drawings.
 
-    python benchmarks/speed.py            # all of it, about an hour and a half on two quiet cores
+    python benchmarks/speed.py --runs 1   # every loop once in both conditions, at most 15 minutes
+    python benchmarks/speed.py --runs 10 --minutes 150 --variants 10 --printed 60
     python benchmarks/speed.py --only gemm.sm90 --runs 3 --printed 5 --out part.md
 
 Each loop is run several times alone, and as often beside a load that keeps the cores busy: answer and status
-are to be the same. Run it on a quiet machine. The paper's encoding, as printed, runs on the same problem
-in normalized units, for which it needs small numbers.
+are to be the same. Run it on a quiet machine. A loop that fails has a row that says so, the file is written
+after every loop, and what does not fit into `--minutes` is named. The paper's encoding, as printed, runs on
+the same problem in normalized units, for which it needs small numbers.
 """
 
 import json
+import re
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -63,6 +67,13 @@ class Loop:
 
 ARCHS = ("sm90", "sm100")
 
+WORKS = re.compile(r"(?P<loop>.*?): .* interval (?P<interval>\d+) works, by ")
+"""A line of progress on a schedule."""
+
+PATIENCE, MARGIN = 3.0, 120.0
+"""A command is killed after so many times the limit of a search (it has two loops at most), and this many
+seconds more."""
+
 LOOPS = (
     *(
         Loop(f"{name}.{arch}", 0.6, 0.6)
@@ -83,11 +94,14 @@ LOOPS = (
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One command: how long it took, when each of its loops had an answer, and what it wrote."""
+    """One command: how long it took, when the last of its loops had the interval that it ends with, and what
+    it wrote."""
 
     wall: float
     answered: float | None
     schedules: tuple[Mapping[str, Any], ...]
+    failed: str = ""
+    """Its last words, where it did not end well."""
 
     @property
     def outcome(self) -> tuple[tuple[object, ...], ...]:
@@ -100,21 +114,35 @@ def run(loop: Loop, limit: float) -> Run:
     told = "import twill.cli.progress as p, twill.cli; p.PATIENCE = 0.0; twill.cli.main()"
     with tempfile.TemporaryDirectory() as folder:
         arguments = ["schedule", loop.spec, "--out", folder, "--no-drawings", "--time-limit", str(limit)]
-        begin, first = time.monotonic(), dict[str, float]()
+        begin, lines = time.monotonic(), list[tuple[float, str]]()
         process = subprocess.Popen(
             [sys.executable, "-c", told, *arguments, *loop.more],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
         )
-        for line in process.stderr or ():
-            if " works, by " in line:
-                first.setdefault(line.split(": ")[0], time.monotonic() - begin)
-        process.wait()
+        last = threading.Timer(PATIENCE * limit + MARGIN, process.kill)
+        last.start()
+        lines += [(time.monotonic() - begin, line) for line in process.stderr or ()]
+        code = process.wait()
+        last.cancel()
         wall = time.monotonic() - begin
         files = sorted(Path(folder).rglob("schedule.json"))
         schedules = tuple(json.loads(file.read_text(encoding="utf-8")) for file in files)
-        return Run(wall, max(first.values()) if len(first) == len(schedules) else None, schedules)
+        reached = answers(lines)
+        answered = max(reached.values()) if len(reached) == len(schedules) > 0 else None
+        failed = f"exit status {code}: {lines[-1][1].strip() if lines else ''}" if code or not files else ""
+        return Run(wall, answered, schedules, failed)
+
+
+def answers(lines: Iterable[tuple[float, str]]) -> dict[str, float]:
+    """When each loop had the smallest of its intervals first, from the lines of progress."""
+    best, reached = dict[str, int](), dict[str, float]()
+    for when, line in lines:
+        found = WORKS.match(line)
+        if found and int(found["interval"]) < best.get(found["loop"], int(found["interval"]) + 1):
+            best[found["loop"]], reached[found["loop"]] = int(found["interval"]), when
+    return reached
 
 
 @contextmanager
@@ -129,26 +157,70 @@ def load(processes: int) -> Generator[None]:
             process.wait()
 
 
-def several(loop: Loop, runs: int, limit: float) -> list[Run]:
-    print(loop.name, file=sys.stderr, flush=True)
-    return [run(loop, limit) for _ in range(runs)]
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """How often each loop is run, alone and beside `beside` busy processes, and until when."""
+
+    runs: int
+    limit: float
+    beside: int
+    end: float
+
+    @property
+    def over(self) -> bool:
+        return time.monotonic() > self.end
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """A loop's runs alone and beside a load; none where there was no time."""
+
+    loop: Loop
+    alone: tuple[Run, ...] = ()
+    busy: tuple[Run, ...] = ()
+
+
+def again(one: Measured, plan: Plan) -> Measured:
+    """The loop once more in both conditions."""
+    print(one.loop.name, file=sys.stderr, flush=True)
+    alone = (*one.alone, run(one.loop, plan.limit))
+    if not plan.beside:
+        return replace(one, alone=alone)
+    with load(plan.beside):
+        return replace(one, alone=alone, busy=(*one.busy, run(one.loop, plan.limit)))
+
+
+def rounds(chosen: Sequence[Loop], plan: Plan) -> Iterator[tuple[Measured, ...]]:
+    """All that is known after each loop of each round; rounds, so that every loop is run before one is run
+    again."""
+    found = {loop: Measured(loop) for loop in chosen}
+    for loop in [*chosen] * plan.runs:
+        if plan.over:
+            return
+        found[loop] = again(found[loop], plan)
+        yield tuple(found.values())
 
 
 def spread(times: Sequence[float | None]) -> str:
-    """Median, and least to most."""
+    """Median, and least to most of several."""
     known = sorted(time for time in times if time is not None)
     if len(known) < len(times) or not known:
         return "-"
+    if len(known) == 1:
+        return f"{known[0]:.1f}"
     return f"{median(known):.1f} ({known[0]:.1f} to {known[-1]:.1f})"
 
 
-HEAD = ("loop", "ops", "I", "proven I >=", "status", "answer s", "proof s", "to be", "kept")
+HEAD = ("loop", "runs", "ops", "I", "proven I >=", "status", "answer s", "proof s", "to be", "kept")
 
 LOADED = ("loop", "answer s", "proof s", "same answer")
 
 
 def row(loop: Loop, runs: Sequence[Run]) -> tuple[object, ...]:
     """A loop alone on the machine."""
+    broken = next((run.failed for run in runs if run.failed), None if runs else "not run: no time left")
+    if broken is not None:
+        return (loop.name, len(runs), *["-"] * (len(HEAD) - 3), broken)
     one = runs[0]
     optimal = all(run.outcome == one.outcome for run in runs) and all(
         status == "optimal" for _, _, status in one.outcome
@@ -158,6 +230,7 @@ def row(loop: Loop, runs: Sequence[Run]) -> tuple[object, ...]:
     proof = loop.proof is None or (optimal and median(run.wall for run in runs) <= loop.proof)
     return (
         loop.name,
+        len(runs),
         _each(len(schedule["ops"]) for schedule in one.schedules),
         *(_each(part) for part in zip(*one.outcome, strict=True)),
         spread([run.answered for run in runs]),
@@ -173,6 +246,9 @@ def _each(parts: Iterable[object]) -> str:
 
 def loaded(loop: Loop, alone: Sequence[Run], busy: Sequence[Run]) -> tuple[object, ...]:
     """The same loop beside a load."""
+    broken = next((run.failed for run in busy if run.failed), None if busy else "not run: no time left")
+    if broken is not None:
+        return loop.name, "-", "-", broken
     outcomes = {run.outcome for run in (*alone, *busy)}
     same = "yes" if len(outcomes) == 1 else "; ".join(map(str, sorted(outcomes, key=str)))
     return loop.name, spread([run.answered for run in busy]), spread([run.wall for run in busy]), same
@@ -237,23 +313,64 @@ def printed(loop: Loop, limit: float) -> tuple[object, ...]:
 PRINTED_HEAD = ("loop", "I here", "status", "s", "I printed", "s printed", "times slower")
 
 
+def report(plan: Plan, found: Sequence[Measured]) -> str:
+    """The tables of the loops."""
+    parts = [
+        "# Speed\n",
+        f"Made by `python benchmarks/speed.py --runs {plan.runs}`: {machine()}\n",
+        f"Median of up to {plan.runs} runs (least to most): seconds from the start of the command until every"
+        " loop has the interval that it ends with, and until the files are written, with a limit of"
+        f" {plan.limit:g} s for the search of a loop; `to be` is what they are to take.\n",
+        table(HEAD, (row(one.loop, one.alone) for one in found)),
+    ]
+    if plan.beside:
+        parts += [
+            f"## Beside {plan.beside} busy processes\n",
+            table(LOADED, (loaded(one.loop, one.alone, one.busy) for one in found)),
+        ]
+    return "\n".join(parts)
+
+
+def comparison(chosen: Sequence[Loop], limit: float) -> str:
+    """The printed encoding beside this program."""
+    units = f"on durations normalized to {UNITS} units; limit {limit:g} s"
+    intro = f"Booleans in Yices and CBC from I = 1, {units}.\n"
+    rows = [printed(loop, limit) for loop in chosen if not loop.more]
+    return "\n".join(("## The printed encoding on the same input\n", intro, table(PRINTED_HEAD, rows)))
+
+
+def forward(limit: float) -> str:
+    """The paper's variants."""
+    title = f"## The paper's forward variants, infeasible at the smallest interval? (limit {limit:g} s)\n"
+    return "\n".join((title, variants(limit)))
+
+
 @click.command(help=(__doc__ or "").splitlines()[0])
 @click.option(
     "--only",
     multiple=True,
     type=click.Choice([loop.name for loop in LOOPS]),
-    help="Loops to run; all, and variants, by default.",
+    help="Loops to run; all by default.",
 )
 @click.option(
     "--printed",
     "printed_limit",
     type=float,
-    default=60.0,
+    default=0.0,
     show_default=True,
     help="Seconds for the printed encoding; 0 for none.",
 )
+@click.option(
+    "--variants",
+    "variants_limit",
+    type=float,
+    default=0.0,
+    show_default=True,
+    help="Seconds for each query about the paper's variants; 0 for none.",
+)
 @click.option("--runs", type=click.IntRange(1, 100), default=10, show_default=True, help="Runs of each loop.")
 @click.option("--limit", type=float, default=60.0, show_default=True, help="Seconds for each loop's search.")
+@click.option("--minutes", type=float, default=15.0, show_default=True, help="No run begins after these.")
 @click.option("--beside", type=int, default=2, show_default=True, help="Busy processes of the load.")
 @click.option(
     "--out",
@@ -262,37 +379,25 @@ PRINTED_HEAD = ("loop", "I here", "status", "s", "I printed", "s printed", "time
     show_default=True,
 )
 def main(
-    only: tuple[str, ...], printed_limit: float, runs: int, limit: float, beside: int, out: Path
+    only: tuple[str, ...],
+    printed_limit: float,
+    variants_limit: float,
+    runs: int,
+    limit: float,
+    minutes: float,
+    beside: int,
+    out: Path,
 ) -> None:
     chosen = [loop for loop in LOOPS if not only or loop.name in only]
-    alone = {loop: several(loop, runs, limit) for loop in chosen}
-    with load(beside):
-        busy = {loop: several(loop, runs if beside else 0, limit) for loop in chosen}
-    parts = [
-        "# Speed\n",
-        f"Made by `python benchmarks/speed.py --runs {runs}`: {machine()}\n",
-        f"Median of {runs} runs (least to most): seconds from the start of the command until every loop has"
-        " an answer, and until the files are written; `to be` is what they are to take.\n",
-        table(HEAD, (row(loop, found) for loop, found in alone.items())),
+    plan = Plan(runs, limit, beside, time.monotonic() + 60 * minutes)
+    for found in rounds(chosen, plan):
+        out.write_text(report(plan, found), encoding="utf-8")
+    sections: list[tuple[float, Callable[[], str]]] = [
+        (variants_limit, lambda: forward(variants_limit)),
+        (printed_limit, lambda: comparison(chosen, printed_limit)),
     ]
-    if beside:
-        parts += [
-            f"## Beside {beside} busy processes\n",
-            table(LOADED, (loaded(loop, alone[loop], found) for loop, found in busy.items())),
-        ]
-    if not only:
-        parts += [
-            "## The paper's forward variants, infeasible at the smallest interval? (limit 10 s)\n",
-            variants(10.0),
-        ]
-    if printed_limit:
-        intro = (
-            f"Booleans in Yices and CBC from I = 1, on durations normalized to {UNITS} units; limit"
-            f" {printed_limit:g} s.\n"
-        )
-        rows = [printed(loop, printed_limit) for loop in chosen if not loop.more]
-        parts += ["## The printed encoding on the same input\n", intro, table(PRINTED_HEAD, rows)]
-    out.write_text("\n".join(parts), encoding="utf-8")
+    for _, section in (one for one in sections if one[0]):
+        out.write_text(out.read_text(encoding="utf-8") + "\n" + section(), encoding="utf-8")
     print(out)
 
 
