@@ -208,6 +208,7 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     from twill.extract.rewrite.induction import from_iteration
     from twill.extract.rewrite.invariant import hoisted
     from twill.extract.rewrite.literal_layouts import literal_layouts
+    from twill.extract.rewrite.narrow_exchanges import narrowed
     from twill.extract.rewrite.narrow_modules import widened
     from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.shared_operands import staged_operands
@@ -217,7 +218,8 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    flat = hoisted(predicated(structured(fresh(widened(staged_operands(by_dimensions(forwarded(module))))))))
+    begun = narrowed(by_dimensions(forwarded(module)))
+    flat = hoisted(predicated(structured(fresh(widened(staged_operands(begun))))))
     plain = without_tensor_copies(from_iteration(in_loops(split_branches(flat))))
     return literal_layouts(on_the_device(plain), everywhere=everywhere)
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kernels.programs import program
+from tests.kernels.programs import changed, program
 from twill import loop_nest
 from twill.files import load, read_schedule
 from twill.inputs import Case, Inputs, cases
@@ -13,7 +13,7 @@ from twill.ir.loop import Module
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
-from twill.warp.channels import SharedMemoryError
+from twill.warp.channels import ALIGNMENT, SharedMemoryError
 from twill.warp.lower import lower
 from twill.warp.plan import Draft, Options
 from twill.warp.target import Target
@@ -87,3 +87,15 @@ def test_numbers_that_say_what_is_loaded_have_as_many_slots_as_the_loads() -> No
     loads = [one for one in channels if one.filled_by in ("tma", "cp_async") and one.id != "x"]
     assert numbers, "x is loaded once, before the loop"
     assert min(one.depth for one in numbers) >= min(one.depth for one in loads) > 2
+
+
+@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_bwd.sm100", "skipping.sm100"])
+def test_barriers_of_tensor_memory_have_room(kernel: str) -> None:
+    """What is given is 8 bytes less than what the kernel takes with all slots: one has to go."""
+    whole = program(kernel)
+    less = whole.shared.bytes + ALIGNMENT - 8 - whole.shared.limit
+    made = changed(kernel, Options(withheld=less))
+    assert made.shared.limit == whole.shared.limit + less
+    assert made.shared.bytes + ALIGNMENT <= made.shared.limit
+    assert sum(one.depth for one in made.channels) < sum(one.depth for one in whole.channels)
+    assert len(made.dependences) == len(whole.dependences) > 0

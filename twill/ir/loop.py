@@ -8,7 +8,7 @@ characters of `Module.text`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -363,6 +363,14 @@ class Function:
         yield from self.body.blocks if self.body else ()
         for op in self.walk():
             yield from (block for region in op.regions for block in region.blocks)
+
+    def users(self) -> Mapping[int, Sequence[Op]]:
+        """By value id: the operations that have it as operand, in the order of the text."""
+        found = dict[int, list[Op]]()
+        for op in self.walk():
+            for value in op.operands:
+                found.setdefault(value.id, []).append(op)
+        return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

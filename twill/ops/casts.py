@@ -254,7 +254,7 @@ def _fp_to_fp_c(op: Op, operands: Sequence[str]) -> str | None:
 FLOATS = ruled(
     rules.BETWEEN_FLOATS,
     operation("arith.extf", "ext", each(np.asarray), float_c, operands=1),
-    operation("arith.truncf", "trunc", each(np.asarray), float_c, operands=1),
+    operation("arith.truncf", "trunc", each(np.asarray), float_c, operands=1, role="round"),
     replace(
         operation(
             "tt.fp_to_fp",

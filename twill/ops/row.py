@@ -41,6 +41,7 @@ Role = Literal[
     "concatenate",
     "view",
     "bitcast",
+    "round",
     "select",
     "add",
     "subtract",
@@ -92,10 +93,10 @@ Role = Literal[
 ]
 """What later stages tell apart by more than kind and access. value: none of the others. view: another view
 of a tile. add, subtract, multiply, shift_left, divide, divide_up, remainder, extreme (minima and maxima),
-compare, integer_cast: of integers. unpack: of two elements from each byte. address: arithmetic on pointers.
-buffer_index, buffer_slice: a part of a buffer. combine: the end of the region of a reduction. specialize,
-subtiled: regions for groups of warps, for sub-tiles. assume: a fact for a compiler. barrier: of the threads
-of a block."""
+compare, integer_cast: of integers. round: to a narrower float. unpack: of two elements from each byte.
+address: arithmetic on pointers. buffer_index, buffer_slice: a part of a buffer. combine: the end of the
+region of a reduction. specialize, subtiled: regions for groups of warps, for sub-tiles. assume: a fact for a
+compiler. barrier: of the threads of a block."""
 
 # --- how it is written -------------------------------------------------------------------------------------
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from twill.ir.channels import CLAIMS, DRAINS, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
+from twill.ir.channels import CLAIMS, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
 from twill.ir.loop import Loop
 from twill.ir.program import Descriptor, Program, WarpProgram
 from twill.ir.schedule import Group as Granted
@@ -19,6 +19,7 @@ from twill.warp.plan import Draft, Plan, PlannedLoop
 from twill.warp.shared_memory import SharedMemoryPlan
 from twill.warp.store_waits import with_store_waits
 from twill.warp.tasks import Scheduled
+from twill.warp.tensor_memory_plan import barrier_bytes, tensor_barriers
 
 
 def assembled(draft: Draft) -> Draft:
@@ -33,8 +34,7 @@ def assembled(draft: Draft) -> Draft:
         }
         programs.append(_warp_program(plan, group, _body(plan, group.id, loops, finalizers)))
     code, memory = plan.kernel.code, plan.memory
-    barriers = tuple(one for found in plan.kernel.dependences.values() for one in found.barriers)
-    barriers += plan.kernel.alternating.barriers if plan.kernel.alternating else ()
+    barriers = tensor_barriers(plan)
     made = Program(
         module=plan.module,
         function=code.function,
@@ -43,7 +43,7 @@ def assembled(draft: Draft) -> Draft:
         orders=_orders(draft),
         buffers=memory.buffers,
         descriptors=_descriptors(code),
-        shared=_with_barriers(plan, barriers),
+        shared=_with_barriers(plan),
         launch=plan.launch,
         by_tma=plan.by_tma,
         tensor_memory=_tensor_tiles(plan),
@@ -71,12 +71,11 @@ def _parts(code: Code, loops: Sequence[Scheduled]) -> Mapping[int, int]:
     return {index: count for index, count in sorted(parts.items()) if count}
 
 
-def _with_barriers(plan: Plan, barriers: Sequence[DependenceBarrier]) -> SharedMemory:
+def _with_barriers(plan: Plan) -> SharedMemory:
     """Shared memory with the barriers of tensor memory, and what claims of tiles need."""
     memory = plan.memory.memory
-    own = DRAINS + 8 * sum(one.depth for one in barriers) if plan.kernel.tiles else 0
     claims = 0 if plan.claiming is None else CLAIMS
-    return replace(memory, bytes=memory.bytes + own + claims)
+    return replace(memory, bytes=memory.bytes + barrier_bytes(plan) + claims)
 
 
 def _tensor_tiles(plan: Plan) -> tuple[TensorTile, ...]:

@@ -12,7 +12,7 @@ from twill.ir.loop import GRID, Module, Op
 from twill.ir.schedule import Group as Granted
 from twill.warp import mma_warps, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
-from twill.warp.channels import LOADED, SharedMemoryError
+from twill.warp.channels import ALIGNMENT, LOADED, SharedMemoryError
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import STORES, Code, carries, read, variables
 from twill.warp.events import is_mma
@@ -22,7 +22,7 @@ from twill.warp.resident import with_resident
 from twill.warp.store_warp import SLOTS, handed_over, store_group
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, tasks
-from twill.warp.tensor_memory_plan import with_tensor_memory
+from twill.warp.tensor_memory_plan import barrier_bytes, with_tensor_memory
 from twill.warp.tiles_in_flight import TilesInFlight
 
 EPILOGUE = 64
@@ -44,7 +44,7 @@ def chosen(module: Module, loops: Sequence[Scheduled], target: Target, options: 
         return replace(several, reasons=reasons)
     if target.accumulators == "tensor memory":
         alone = planned(plain)
-        found = _with_mma_warps(plain, alone) or with_tensor_memory(alone)
+        found = _with_mma_warps(plain, alone) or _with_barriers(plain, alone)
     else:
         found = _loading_ahead(plain) or _with_store_warp(plain) or planned(plain)
     return replace(found, reasons=reasons)
@@ -62,13 +62,24 @@ def _with_mma_warps(plain: Design, alone: Plan) -> Plan | None:
     parts = tuple(replace(p, tasks=mma_warps.moved(plain.code, p.tasks, issuers)) for p in plain.parts)
     granted = (*plain.granted, *issuers.values())
     ids = {group: issuer.id for group, issuer in issuers.items()}
+    design = replace(plain, parts=parts, granted=granted, issuers=ids)
     try:
-        plan = planned(replace(plain, parts=parts, granted=granted, issuers=ids))
+        plan = _with_barriers(design, planned(design))
     except SharedMemoryError:
         return None
     depths = {channel.id: channel.depth for channel in plan.memory.plans}
     fewer = any(channel.depth > depths.get(channel.id, 0) for channel in alone.memory.plans)
-    return None if fewer else with_tensor_memory(plan)
+    return None if fewer else plan
+
+
+def _with_barriers(design: Design, plan: Plan) -> Plan:
+    """The plan of a design with tensor memory; with fewer slots where its barriers would not fit otherwise.
+    Raises SharedMemoryError where they do not fit with the fewest."""
+    found = with_tensor_memory(plan)
+    memory, reserved = found.memory.memory, barrier_bytes(found)
+    if memory.bytes + reserved <= memory.limit - ALIGNMENT:
+        return found
+    return with_tensor_memory(planned(replace(design, reserved=reserved)))
 
 
 def _loading_ahead(plain: Design) -> Plan | None:

@@ -127,6 +127,8 @@ class Design:
     """The loop over tiles in which the next tile is loaded while one is computed."""
     issuers: Mapping[int, int] = field(default_factory=dict[int, int])
     """By group: the group that issues its MMAs."""
+    reserved: int = 0
+    """Bytes of shared memory for the barriers of tensor memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -179,17 +181,18 @@ def planned(design: Design) -> Plan:
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
     scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
     tiles, copies = design.tiles, dict[int, tuple[int, ...]]()
-    limit = _limit(one) + options.withheld - (CLAIMS if options.dynamic else 0)
+    limit, apart = _limit(one) + options.withheld, design.reserved + (CLAIMS if options.dynamic else 0)
     channels = _in_flight(design, channels)
     if tiles is not None:
         copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
 
     def laid_out(blocks: int) -> SharedMemoryPlan:
         most = options.most if blocks <= 2 else enough_slots(one.machine, options.most)
-        limits = (shared_bytes(one.machine, blocks, limit), options.depths, most)
+        limits = (shared_bytes(one.machine, blocks, limit) - apart, options.depths, most)
         needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
         dead = tiles is None and design.ahead is None
-        return layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
+        found = layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
+        return replace(found, memory=replace(found.memory, limit=found.memory.limit + apart))
 
     memory, blocks, by_tma = (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out)
     kernel = Kernel(

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twill.diagnostics import TwillError
+from twill.ir.channels import DRAINS, DependenceBarrier
 from twill.ir.loop import Op, Token
 from twill.warp import alternating, pipelined_loops, tensor_memory
 from twill.warp.alternating import Alternating
@@ -41,6 +42,17 @@ def with_tensor_memory(plan: Plan) -> Plan:
         entered=entered,
         initial_stores=initial,
     )
+
+
+def tensor_barriers(plan: Plan) -> tuple[DependenceBarrier, ...]:
+    """All that order accesses to tensor memory."""
+    own = tuple(one for found in plan.kernel.dependences.values() for one in found.barriers)
+    return own + (plan.kernel.alternating.barriers if plan.kernel.alternating else ())
+
+
+def barrier_bytes(plan: Plan) -> int:
+    """What these, and the wait for all MMAs, take of shared memory."""
+    return DRAINS + 8 * sum(one.depth for one in tensor_barriers(plan)) if plan.kernel.tiles else 0
 
 
 def _alternating(

@@ -1864,7 +1864,7 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + (i_ * 8 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 2 / 128 * 8192 + swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (i_ * 8 + (thread.warp / 4 * 2 + thread.lane / 16) * 32) * 2 % 128), truncf_4, i_ * 4);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_4, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
             if (thread.leader) {

@@ -13,7 +13,7 @@ from re import escape, sub
 
 from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text
-from twill.ir.loop import Block, Function, Module, Op, Scalar, Tensor, Token, Value
+from twill.ir.loop import Block, Module, Op, Scalar, Tensor, Token, Value
 from twill.ops.table import role
 
 _ADDED = (Scalar("f32"), Scalar("f16"))
@@ -37,7 +37,7 @@ def fresh(module: Module) -> Module:
     """The module itself where there are no such MMAs."""
     edits = list[Edit]()
     for function in module.functions:
-        made, users = {value.id: op for op in function.walk() for value in op.results}, _users(function)
+        made, users = {value.id: op for op in function.walk() for value in op.results}, function.users()
         for block in function.blocks():
             following = dict(zip((op.index for op in block.ops), block.ops[1:], strict=False))
             for alloc in block.ops:
@@ -46,22 +46,13 @@ def fresh(module: Module) -> Module:
     return edited(module, edits)
 
 
-def _users(function: Function) -> Mapping[int, list[Op]]:
-    """In the order of the text, by value id."""
-    found = dict[int, list[Op]]()
-    for op in function.walk():
-        for value in op.operands:
-            found.setdefault(value.id, []).append(op)
-    return found
-
-
 def _update(
-    module: Module, block: Block, made: Mapping[int, Op], users: Mapping[int, list[Op]], alloc: Op
+    module: Module, block: Block, made: Mapping[int, Op], users: Mapping[int, Sequence[Op]], alloc: Op
 ) -> _Update | None:
     """What uses the buffer of an allocation, if that is an update as described above."""
     if role(alloc) != "tensor_memory_alloc" or alloc.operands or len(alloc.results) != 2:
         return None
-    own = users.get(alloc.results[0].id, [])
+    own = list(users.get(alloc.results[0].id, ()))
     kinds = ["tensor_memory_store", *["tensor_memory_mma"] * (len(own) - 2), "tensor_memory_load"]
     if len(own) < 3 or [role(op) for op in own] != kinds or any(op not in block.ops for op in own):
         return None
@@ -77,11 +68,11 @@ def _update(
     return _Update(alloc, store, mma, load, zero)
 
 
-def _chained(users: Mapping[int, list[Op]], ops: Sequence[Op]) -> bool:
+def _chained(users: Mapping[int, Sequence[Op]], ops: Sequence[Op]) -> bool:
     """The token of each operation goes to the next one alone, that of the last one nowhere. A buffer that is
     not an MMA's accumulator is an operand, and has no token."""
     tokens = [op.results[-1] for op in ops if op.results and isinstance(op.results[-1].type, Token)]
-    readers = [users.get(token.id, []) for token in tokens]
+    readers = [list(users.get(token.id, ())) for token in tokens]
     return len(tokens) == len(ops) and readers == [*([op] for op in ops[1:]), []]
 
 

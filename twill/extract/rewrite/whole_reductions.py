@@ -27,13 +27,10 @@ def by_dimensions(module: Module) -> Module:
 
 def _pairs(function: Function) -> Iterator[tuple[Op, Op]]:
     """Reshapes that only one reduction reads, with it."""
-    users: dict[int, list[Op]] = {}
-    for op in function.walk():
-        for value in op.operands:
-            users.setdefault(value.id, []).append(op)
+    users = function.users()
     for op in function.walk():
         if role(op) == "reshape" and "allow_reorder" in str(op.attributes.get("words")):
-            match users.get(op.result.id, []):
+            match users.get(op.result.id, ()):
                 case [reduction] if role(reduction) == "reduce" and len(reduction.results) == 1:
                     yield op, reduction
                 case _:

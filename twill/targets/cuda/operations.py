@@ -609,7 +609,7 @@ def _into_tensor_memory(scope: Scope, buffer: Value, value: Value) -> None:
     """A tile rounded in the same statement is rounded where its elements are packed."""
     assert isinstance(value.type, Tensor)
     maker, elements = _maker(scope, value), scope.elements(value)
-    if maker is not None and maker.name == "arith.truncf" and maker.operands[0].id in scope.values:
+    if maker is not None and role(maker) == "round" and maker.operands[0].id in scope.values:
         elements = scope.elements(maker.operands[0])
     scope.lines += tensor_memory.store(buffer.type, value.type, scope.scalar(buffer), elements, scope.streams)
 

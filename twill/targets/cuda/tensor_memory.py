@@ -116,8 +116,8 @@ class Stream:
     def __call__(self, point: AnyPoint) -> str:
         """An element of the chunk that is stored. Raises ValueError for one of another chunk."""
         step = point.step if isinstance(point, Point) else ""
-        alone = fullmatch(rf"\({STREAMED} \* (\d+) \+ (i_|2 \* i_|2 \* i_ \+ 1)\)", step)
-        packed = fullmatch(rf"\((\d+) \* \({STREAMED} \* (\d+) \+ i_\) \+ (\d+)\)", step)
+        alone = fullmatch(r"\(\d+ \* (\d+) \+ (i_|2 \* i_|2 \* i_ \+ 1)\)", step)
+        packed = fullmatch(r"\((\d+) \* \(\d+ \* (\d+) \+ i_\) \+ (\d+)\)", step)
         if (alone is None and packed is None) or point != self.form.point(step):
             raise ValueError("a tile from tensor memory that is not stored there chunk by chunk")
         if packed is not None:
@@ -125,9 +125,9 @@ class Stream:
         assert alone is not None
         return f"{self.name}{alone[1]}_[{alone[2]}]"
 
-    def begun(self, chunk: int, per: int) -> list[str]:
-        """Start to load one chunk: the elements of `STREAMED` words that are stored, `per` in each."""
-        part, size = f"{self.name}{chunk}_", STREAMED * per
+    def begun(self, chunk: int, size: int) -> list[str]:
+        """Start to load one chunk of `size` elements."""
+        part = f"{self.name}{chunk}_"
         return [
             f"float {part}[{size}];",
             f"tensor_memory_load{self.halves}({part}, {plus(self.address, size * chunk)});",
@@ -165,10 +165,14 @@ def store(
         loop = f"for (int j_ = 0; j_ < {chunks}; ++j_) {{"
         chunk = _chunk(tile, form, elements, count, "j_", f"{store}({own} + {count} * j_")
         return [UNROLL, loop, *(f"    {line}" for line in chunk), "}", "tensor_memory_wait_store();"]
-    lines = [line for stream in streams for line in stream.begun(0, per)]
+    lines = [line for stream in streams for line in stream.begun(0, count * per)]
     for j in range(chunks):
         lines += [f"tensor_memory_wait_load({stream.name}{j}_);" for stream in streams]
-        lines += [line for stream in streams for line in stream.begun(j + 1, per)] if j + 1 < chunks else []
+        lines += (
+            [line for stream in streams for line in stream.begun(j + 1, count * per)]
+            if j + 1 < chunks
+            else []
+        )
         chunk = _chunk(tile, form, elements, count, str(j), f"{store}({plus(own, count * j)}")
         lines += ["{", *(f"    {line}" for line in chunk), "}"]
     return [*lines, "tensor_memory_wait_store();"]
