@@ -10,7 +10,7 @@ import pytest
 from tests.kernels.programs import CARRIED, EXAMPLES, FORMS, INVARIANT, loops, program
 from twill.diagnostics import TwillError
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import OrderBarrierArrive, OrderBarrierWait, Pipelined, ProducerLoad
+from twill.ir.statements import SLICES, Compute, OrderBarrierArrive, OrderBarrierWait, Pipelined, ProducerLoad
 from twill.warp.validate import complaints, validate
 
 KERNEL = "fa_fwd_subtiled"
@@ -149,6 +149,13 @@ def test_a_program_that_breaks_a_rule_is_refused(mistake: str) -> None:
     assert any(re.search(complaint, what) for what in found), found
     with pytest.raises(TwillError, match="the generated program is wrong"):
         validate(change(made), limits)
+
+
+def test_a_tile_is_read_only_as_far_as_it_is_computed() -> None:
+    made, limits = program("masked"), loops("masked")[1][0].problem.limits
+    less = edited(made, Compute, lambda s: (s,) if s.end < SLICES or not s.begin else ())
+    found = [what for what, _ in complaints(less, limits)]
+    assert any("is read before all of its slices are computed" in what for what in found), found
 
 
 def test_groups_are_what_the_test_above_takes_them_for() -> None:

@@ -5,8 +5,9 @@ or waits for one, while it is under way. What follows it chunk by chunk is divid
 overtakes.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from graphlib import TopologicalSorter
 
 from twill.ir.loop import Op, Tensor
 from twill.ir.problem import Time
@@ -28,6 +29,8 @@ def divided(group: Group, found: Sequence[Event]) -> list[Event]:
         for event in found
         if event.task and event.channel is None and (event.span is not None or event.task.id in waiting)
     ]
+    divisible = {task.id for task in group.own if _divisible(group, task)}
+    needed = _needed_whole(group, divisible)
     done = dict[str, dict[Time, int]]()
     parts = list[Event]()
     for event in sorted(found, key=lambda event: event.time):
@@ -35,11 +38,11 @@ def divided(group: Group, found: Sequence[Event]) -> list[Event]:
             event.task is None
             or event.span is not None
             or event.channel is not None
-            or not _divisible(group, event.task)
+            or event.task.id not in divisible
         ):
             parts.append(event)
             continue
-        done[event.task.id] = _slices(group, event.task, cuts, done)
+        done[event.task.id] = _slices(group, event.task, cuts, done, needed[event.task.id])
         parts += _parts(event, done[event.task.id])
     return parts
 
@@ -80,26 +83,41 @@ def _tile(group: Group, op: Op) -> bool:
 
 
 def _slices(
-    group: Group, task: Task, cuts: Sequence[Time], done: Mapping[str, Mapping[Time, int]]
+    group: Group, task: Task, cuts: Sequence[Time], done: Mapping[str, Mapping[Time, int]], needed: Time
 ) -> dict[Time, int]:
-    """How much is done at each cut."""
+    """How much is done at each cut before it is `needed` whole."""
     interval, length = group.scheduled.solution.interval, group.scheduled.problem.operation(task.id).issue
     before = [
         done[e.src]
         for e in group.scheduled.problem.edges
         if e.dst == task.id and not e.distance and e.src in done
     ]
-    times = {
-        time for cut in cuts if (time := task.start + (cut - task.start) % interval) < task.start + length
-    }
+    times = {time for cut in cuts if 0 < (time := (cut - task.start) % interval) < length}
+    times = {task.start + time for time in times}
     times |= {time for made in before for time in made if time >= task.start}
-    times = {time for time in times if time < _overwritten(group, task)}
+    end = min(_overwritten(group, task), needed)
+    times = {time for time in times if time < end}
     limits = {time: min([_at(made, time) for made in before], default=SLICES) for time in times}
     slices = {
         time: min(limits[time], SLICES * (time - task.start) // length if length else SLICES)
         for time in sorted(times)
     }
     return {time: done_slices for time, done_slices in slices.items() if done_slices < SLICES}
+
+
+def _needed_whole(group: Group, divisible: Collection[str]) -> dict[str, Time]:
+    """For each task, when an operation that cannot be divided reads what it makes, or what others make of it
+    slice by slice."""
+    interval, needed = group.scheduled.solution.interval, dict[str, Time]()
+    readers = {task.id: list[str]() for task in group.own}
+    starts = {task.id: task.start for task in group.own}
+    for edge in group.scheduled.problem.edges:
+        if edge.src in readers and edge.dst in readers and not edge.distance:
+            readers[edge.src].append(edge.dst)
+    for task in TopologicalSorter(readers).static_order():
+        times = [needed[one] if one in divisible else starts[one] for one in readers[task]]
+        needed[task] = min(times, default=starts[task] + interval)
+    return needed
 
 
 def _overwritten(group: Group, task: Task) -> Time:
@@ -117,9 +135,11 @@ def _at(slices: Mapping[Time, int], time: Time) -> int:
 
 
 def _parts(event: Event, slices: Mapping[Time, int]) -> Iterator[Event]:
-    begin, time = 0, event.time
+    """What follows a cut stands after what is issued there, also where the task starts at the cut: the slices
+    that it reads are made only then."""
+    begin, time, late = 0, event.time, False
     for cut, done_slices in sorted(slices.items()):
         if done_slices > begin:
-            yield replace(event, time=time, slices=(begin, done_slices), late=time != event.time)
-        begin, time = done_slices, cut
-    yield replace(event, time=time, slices=(begin, SLICES), late=time != event.time)
+            yield replace(event, time=time, slices=(begin, done_slices), late=late)
+        begin, time, late = done_slices, cut, True
+    yield replace(event, time=time, slices=(begin, SLICES), late=late)

@@ -12,11 +12,16 @@ from math import prod
 
 from twill.diagnostics import Location, TwillError
 from twill.ir.channels import Channel, SlotTensor
+from twill.ir.effects import effects, registers
+from twill.ir.operands import Iteration, Register
 from twill.ir.problem import Limits
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import (
+    SLICES,
+    Compute,
     ConsumerRelease,
     ConsumerWait,
+    MmaIssue,
     OrderBarrierArrive,
     OrderBarrierWait,
     ProducerLoad,
@@ -24,6 +29,7 @@ from twill.ir.statements import (
     Statement,
     StoreTile,
     StoreWait,
+    inner,
     walk,
 )
 from twill.warp.channels import LOADED, bits
@@ -69,6 +75,8 @@ def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
     for group in program.groups:
         for statement in walk(group.body):
             yield from _statement(program, group, statement)
+            for part in inner(statement):
+                yield from _sliced(program, part)
     yield from _missing(program)
 
 
@@ -253,6 +261,22 @@ def _statement(program: Program, group: WarpProgram, statement: Statement) -> It
                 yield f"there is no buffer {id}", None
         case _:
             return
+
+
+def _sliced(program: Program, statements: Sequence[Statement]) -> Iterable[Complaint]:
+    """Tiles that are computed in slices are read only as far as they are computed."""
+    made = dict[tuple[Register, Iteration], int]()
+    for statement in statements:
+        if not isinstance(statement, (Compute, MmaIssue, ProducerStore)):
+            continue
+        iteration = statement.at.iteration
+        through = statement.end if isinstance(statement, Compute) else SLICES
+        for register in registers(effects(statement).reads):
+            if made.get((register, iteration), SLICES) < through:
+                where = program.op(statement.ops[-1]).location if statement.ops else None
+                yield f"{register.variable} is read before all of its slices are computed", where
+        if isinstance(statement, Compute):
+            made |= {(write.register, iteration): statement.end for write in statement.writes}
 
 
 def _missing(program: Program) -> Iterable[Complaint]:
