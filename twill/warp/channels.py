@@ -29,6 +29,7 @@ from twill.ir.loop import (
     Value,
 )
 from twill.ops.pointer_loads import LEAST_LINE
+from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp.dataflow import ALLOC, LOAD, MMAS, STORES, Code
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
@@ -291,8 +292,12 @@ def _load_facts(
     """The tile, the groups that read it, the MMAs that read it."""
     value = next(code.ops[index].result for index in load.ops if code.loads(code.ops[index]))
     readers = _readers(tasks, value)
-    mmas = frozenset(task.id for task, _ in readers if code.ops[task.ops[-1]].name in MMAS)
+    mmas = frozenset(task.id for task, _ in readers if role(code.ops[task.ops[-1]]) in MMA_ROLES)
     return value, frozenset(task.group for task, _ in readers), mmas
+
+
+MMA_ROLES: frozenset[Role] = frozenset({"wgmma", "tensor_memory_mma", "dot"})
+"""Operations on the tensor core."""
 
 
 def _sharing(facts: Sequence[tuple[frozenset[int], frozenset[str], bool]]) -> list[list[int]]:

@@ -416,18 +416,20 @@ alternating_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                                 tma_load(channel_acc_14_acc_16.slot(count_acc_14_acc_16) + 16384, &map_b_desc, channel_acc_14_acc_16.full(count_acc_14_acc_16), 0, muli_8);
                             }
                         }
+                        auto position_acc_14_acc_16 = channel_acc_14_acc_16.position(count_acc_14_acc_16 + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load acc_14_acc_16 (tests/kernels/ttgir/alternating.sm90.ttgir:48:19)
-                            channel_acc_14_acc_16.producer_acquire(count_acc_14_acc_16 + i);
+                            channel_acc_14_acc_16.producer_acquire(position_acc_14_acc_16);
                             if (thread.leader) {
-                                mbarrier_arrive_expect(channel_acc_14_acc_16.full(count_acc_14_acc_16 + i), 32768);
+                                mbarrier_arrive_expect(channel_acc_14_acc_16.full(position_acc_14_acc_16), 32768);
                                 {
-                                    tma_load(channel_acc_14_acc_16.slot(count_acc_14_acc_16 + i), &map_a_desc_2, channel_acc_14_acc_16.full(count_acc_14_acc_16 + i), (i * 64), muli_6);
+                                    tma_load(channel_acc_14_acc_16.slot(position_acc_14_acc_16), &map_a_desc_2, channel_acc_14_acc_16.full(position_acc_14_acc_16), (i * 64), muli_6);
                                 }
                                 {
-                                    tma_load(channel_acc_14_acc_16.slot(count_acc_14_acc_16 + i) + 16384, &map_b_desc, channel_acc_14_acc_16.full(count_acc_14_acc_16 + i), (i * 64), muli_8);
+                                    tma_load(channel_acc_14_acc_16.slot(position_acc_14_acc_16) + 16384, &map_b_desc, channel_acc_14_acc_16.full(position_acc_14_acc_16), (i * 64), muli_8);
                                 }
                             }
+                            position_acc_14_acc_16.advance();
                         }
                     }
                 }

@@ -149,19 +149,21 @@ batched_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_co
                             tma_load(channel_x_y.slot(count_x_y) + 16384 + 8192, &map_b_desc_5, channel_x_y.full(count_x_y), muli_3 + 64, 0, get_program_id_4);
                         }
                     }
+                    auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_y (tests/kernels/ttgir/batched.sm90.ttgir:43:12)
-                        channel_x_y.producer_acquire(count_x_y + i);
+                        channel_x_y.producer_acquire(position_x_y);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_y.full(count_x_y + i), 32768);
+                            mbarrier_arrive_expect(channel_x_y.full(position_x_y), 32768);
                             {
-                                tma_load(channel_x_y.slot(count_x_y + i), &map_a_desc_2, channel_x_y.full(count_x_y + i), (i * 64), muli_1, get_program_id_4);
+                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_2, channel_x_y.full(position_x_y), (i * 64), muli_1, get_program_id_4);
                             }
                             {
-                                tma_load(channel_x_y.slot(count_x_y + i) + 16384, &map_b_desc_5, channel_x_y.full(count_x_y + i), muli_3, (i * 64), get_program_id_4);
-                                tma_load(channel_x_y.slot(count_x_y + i) + 16384 + 8192, &map_b_desc_5, channel_x_y.full(count_x_y + i), muli_3 + 64, (i * 64), get_program_id_4);
+                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc_5, channel_x_y.full(position_x_y), muli_3, (i * 64), get_program_id_4);
+                                tma_load(channel_x_y.slot(position_x_y) + 16384 + 8192, &map_b_desc_5, channel_x_y.full(position_x_y), muli_3 + 64, (i * 64), get_program_id_4);
                             }
                         }
+                        position_x_y.advance();
                     }
                 }
             }

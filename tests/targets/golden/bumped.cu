@@ -165,19 +165,21 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
                                 tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15), int32_t(kept_acc_15_corner0) + 64, int32_t(int32_t(0) * 64));
                             }
                         }
+                        auto position_left_10_acc_15 = channel_left_10_acc_15.position(count_left_10_acc_15 + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
-                            channel_left_10_acc_15.producer_acquire(count_left_10_acc_15 + i);
+                            channel_left_10_acc_15.producer_acquire(position_left_10_acc_15);
                             if (thread.leader) {
-                                mbarrier_arrive_expect(channel_left_10_acc_15.full(count_left_10_acc_15 + i), 32768);
+                                mbarrier_arrive_expect(channel_left_10_acc_15.full(position_left_10_acc_15), 32768);
                                 {
-                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i), &map_left_10, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(int32_t(i) * 64), int32_t(kept_left_10_corner0));
+                                    tma_load(channel_left_10_acc_15.slot(position_left_10_acc_15), &map_left_10, channel_left_10_acc_15.full(position_left_10_acc_15), int32_t(int32_t(i) * 64), int32_t(kept_left_10_corner0));
                                 }
                                 {
-                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(kept_acc_15_corner0), int32_t(int32_t(i) * 64));
-                                    tma_load(channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(count_left_10_acc_15 + i), int32_t(kept_acc_15_corner0) + 64, int32_t(int32_t(i) * 64));
+                                    tma_load(channel_left_10_acc_15.slot(position_left_10_acc_15) + 16384, &map_acc_15, channel_left_10_acc_15.full(position_left_10_acc_15), int32_t(kept_acc_15_corner0), int32_t(int32_t(i) * 64));
+                                    tma_load(channel_left_10_acc_15.slot(position_left_10_acc_15) + 16384 + 8192, &map_acc_15, channel_left_10_acc_15.full(position_left_10_acc_15), int32_t(kept_acc_15_corner0) + 64, int32_t(int32_t(i) * 64));
                                 }
                             }
+                            position_left_10_acc_15.advance();
                         }
                     }
                 }
@@ -294,16 +296,17 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                         }
                     }
                     channel_left_10_acc_15.producer_commit(count_left_10_acc_15);
+                    auto position_left_10_acc_15 = channel_left_10_acc_15.position(count_left_10_acc_15 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: copy left_10_acc_15 (tests/kernels/ttgir/bumped.sm90.ttgir:84:17)
-                        channel_left_10_acc_15.producer_acquire(count_left_10_acc_15 + i);
+                        channel_left_10_acc_15.producer_acquire(position_left_10_acc_15);
                         {
                             const int64_t twill_begin1_0_ = (int64_t)(i);
                             const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                             const int32_t left_ = i * 64;
                             const int32_t left_6_ = K - left_;
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                            const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i);
+                            const uint32_t to_ = channel_left_10_acc_15.slot(position_left_10_acc_15);
                             __half* from_ = a + int32_t(kept_left_10_at1[0]) + int64_t(twill_begin1_2_);
                             keep(from_);
                             if (63 < left_6_) {
@@ -321,7 +324,7 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                             const int32_t left_ = i * 64;
                             const int32_t left_6_ = K - left_;
                             [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                            const uint32_t to_ = channel_left_10_acc_15.slot(count_left_10_acc_15 + i) + 16384;
+                            const uint32_t to_ = channel_left_10_acc_15.slot(position_left_10_acc_15) + 16384;
                             __half* from_ = b + int32_t(kept_acc_15_at1[0]) + int64_t(twill_begin1_7_);
                             keep(from_);
                             if (63 < left_6_) {
@@ -332,7 +335,8 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
                                 for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_15_to[0] + i_ * 1024, advanced(from_, kept_acc_15_at0[i_]), (int32_t((row_ + 8 * i_)) < left_6_));
                             }
                         }
-                        channel_left_10_acc_15.producer_commit(count_left_10_acc_15 + i);
+                        channel_left_10_acc_15.producer_commit(position_left_10_acc_15);
+                        position_left_10_acc_15.advance();
                     }
                 }
             }

@@ -189,9 +189,10 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                             if (thread.leader) mbarrier_arrive(channel_x_24_y_27.full(count_x_24_y_27));
                         }
                     }
+                    auto position_x_24_y_27 = channel_x_24_y_27.position(count_x_24_y_27 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_24_y_27 (tests/kernels/ttgir/clamped.sm90.ttgir:76:15)
-                        channel_x_24_y_27.producer_acquire(count_x_24_y_27 + i);
+                        channel_x_24_y_27.producer_acquire(position_x_24_y_27);
                         {
                             bool inside_ = true;
                             {
@@ -199,18 +200,18 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                             }
                             if (inside_) {
                                 if (thread.leader) {
-                                    mbarrier_arrive_expect(channel_x_24_y_27.full(count_x_24_y_27 + i), 32768);
+                                    mbarrier_arrive_expect(channel_x_24_y_27.full(position_x_24_y_27), 32768);
                                     {
-                                        tma_load(channel_x_24_y_27.slot(count_x_24_y_27 + i), &map_x_24, channel_x_24_y_27.full(count_x_24_y_27 + i), int32_t(int32_t(i) * 64), int32_t(kept_x_24_corner0));
+                                        tma_load(channel_x_24_y_27.slot(position_x_24_y_27), &map_x_24, channel_x_24_y_27.full(position_x_24_y_27), int32_t(int32_t(i) * 64), int32_t(kept_x_24_corner0));
                                     }
                                     {
-                                        tma_load(channel_x_24_y_27.slot(count_x_24_y_27 + i) + 16384, &map_y_27, channel_x_24_y_27.full(count_x_24_y_27 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_27_corner0));
+                                        tma_load(channel_x_24_y_27.slot(position_x_24_y_27) + 16384, &map_y_27, channel_x_24_y_27.full(position_x_24_y_27), int32_t(int32_t(i) * 64), int32_t(kept_y_27_corner0));
                                     }
                                 }
                             } else {
                                 {
                                     const int32_t x_16_ = i * 64;
-                                    const uint32_t to_ = channel_x_24_y_27.slot(count_x_24_y_27 + i);
+                                    const uint32_t to_ = channel_x_24_y_27.slot(position_x_24_y_27);
                                     #pragma unroll 4
                                     for (uint32_t i_ = 0; i_ < 32; ++i_) {
                                         const uint32_t v_ = thread.index + 32 * i_;
@@ -219,7 +220,7 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                                 }
                                 {
                                     const int32_t x_16_ = i * 64;
-                                    const uint32_t to_ = channel_x_24_y_27.slot(count_x_24_y_27 + i) + 16384;
+                                    const uint32_t to_ = channel_x_24_y_27.slot(position_x_24_y_27) + 16384;
                                     #pragma unroll 4
                                     for (uint32_t i_ = 0; i_ < 32; ++i_) {
                                         const uint32_t v_ = thread.index + 32 * i_;
@@ -229,9 +230,10 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                                 cp_async_wait();
                                 fence_async_shared();
                                 __syncwarp();
-                                if (thread.leader) mbarrier_arrive(channel_x_24_y_27.full(count_x_24_y_27 + i));
+                                if (thread.leader) mbarrier_arrive(channel_x_24_y_27.full(position_x_24_y_27));
                             }
                         }
+                        position_x_24_y_27.advance();
                     }
                 }
             }
@@ -338,13 +340,14 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
                     }
                 }
                 channel_x_24_y_27.producer_commit(count_x_24_y_27);
+                auto position_x_24_y_27 = channel_x_24_y_27.position(count_x_24_y_27 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_24_y_27 (tests/kernels/ttgir/clamped.sm90.ttgir:76:15)
-                    channel_x_24_y_27.producer_acquire(count_x_24_y_27 + i);
+                    channel_x_24_y_27.producer_acquire(position_x_24_y_27);
                     {
                         const int32_t x_16_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_24_y_27.slot(count_x_24_y_27 + i);
+                        const uint32_t to_ = channel_x_24_y_27.slot(position_x_24_y_27);
                         __half* from_ = a + int32_t(kept_x_24_at1[0]) + int32_t(x_16_);
                         keep(from_);
                         if (x_16_ + 63 < muli_20) {
@@ -358,7 +361,7 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
                     {
                         const int32_t x_16_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_24_y_27.slot(count_x_24_y_27 + i) + 16384;
+                        const uint32_t to_ = channel_x_24_y_27.slot(position_x_24_y_27) + 16384;
                         __half* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t(x_16_);
                         keep(from_);
                         if (kept_y_27_inside == 255u) {
@@ -369,7 +372,8 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
                             for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]), (kept_y_27_inside >> i_ & 1));
                         }
                     }
-                    channel_x_24_y_27.producer_commit(count_x_24_y_27 + i);
+                    channel_x_24_y_27.producer_commit(position_x_24_y_27);
+                    position_x_24_y_27.advance();
                 }
             }
         }

@@ -143,18 +143,20 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                             tma_load(channel_acc_5_acc_7.slot(count_acc_5_acc_7) + 16384, &map_b_desc, channel_acc_5_acc_7.full(count_acc_5_acc_7), 0, muli_3);
                         }
                     }
+                    auto position_acc_5_acc_7 = channel_acc_5_acc_7.position(count_acc_5_acc_7 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_5_acc_7 (tests/kernels/ttgir/crests.sm90.ttgir:37:16)
-                        channel_acc_5_acc_7.producer_acquire(count_acc_5_acc_7 + i);
+                        channel_acc_5_acc_7.producer_acquire(position_acc_5_acc_7);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_5_acc_7.full(count_acc_5_acc_7 + i), 32768);
+                            mbarrier_arrive_expect(channel_acc_5_acc_7.full(position_acc_5_acc_7), 32768);
                             {
-                                tma_load(channel_acc_5_acc_7.slot(count_acc_5_acc_7 + i), &map_a_desc_1, channel_acc_5_acc_7.full(count_acc_5_acc_7 + i), (i * 128), muli_1);
+                                tma_load(channel_acc_5_acc_7.slot(position_acc_5_acc_7), &map_a_desc_1, channel_acc_5_acc_7.full(position_acc_5_acc_7), (i * 128), muli_1);
                             }
                             {
-                                tma_load(channel_acc_5_acc_7.slot(count_acc_5_acc_7 + i) + 16384, &map_b_desc, channel_acc_5_acc_7.full(count_acc_5_acc_7 + i), (i * 128), muli_3);
+                                tma_load(channel_acc_5_acc_7.slot(position_acc_5_acc_7) + 16384, &map_b_desc, channel_acc_5_acc_7.full(position_acc_5_acc_7), (i * 128), muli_3);
                             }
                         }
+                        position_acc_5_acc_7.advance();
                     }
                 }
             }

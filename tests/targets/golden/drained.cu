@@ -219,17 +219,19 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
                                 tma_load(channel_acc_25.slot(count_acc_25), &map_k_desc_1, channel_acc_25.full(count_acc_25), 0, acc_24_);
                             }
                         }
+                        auto position_acc_25 = channel_acc_25.position(count_acc_25 + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load acc_25 (tests/kernels/ttgir/drained.sm90.ttgir:60:19)
-                            channel_acc_25.producer_acquire(count_acc_25 + i);
+                            channel_acc_25.producer_acquire(position_acc_25);
                             if (thread.leader) {
-                                mbarrier_arrive_expect(channel_acc_25.full(count_acc_25 + i), 8192);
+                                mbarrier_arrive_expect(channel_acc_25.full(position_acc_25), 8192);
                                 {
                                     const int32_t acc_23_ = i * 64;
                                     const int32_t acc_24_ = at_v33 + acc_23_;
-                                    tma_load(channel_acc_25.slot(count_acc_25 + i), &map_k_desc_1, channel_acc_25.full(count_acc_25 + i), 0, acc_24_);
+                                    tma_load(channel_acc_25.slot(position_acc_25), &map_k_desc_1, channel_acc_25.full(position_acc_25), 0, acc_24_);
                                 }
                             }
+                            position_acc_25.advance();
                         }
                     }
                 }

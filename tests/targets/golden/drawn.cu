@@ -248,18 +248,20 @@ drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_cons
                             tma_load(channel_x_28_y_35.slot(count_x_28_y_35) + 8192, &map_y_35, channel_x_28_y_35.full(count_x_28_y_35), int32_t(0), int32_t(int32_t(0)));
                         }
                     }
+                    auto position_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_28_y_35 (tests/kernels/ttgir/drawn.sm90.ttgir:64:15)
-                        channel_x_28_y_35.producer_acquire(count_x_28_y_35 + i);
+                        channel_x_28_y_35.producer_acquire(position_x_28_y_35);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_28_y_35.full(count_x_28_y_35 + i), 16384);
+                            mbarrier_arrive_expect(channel_x_28_y_35.full(position_x_28_y_35), 16384);
                             {
-                                tma_load(channel_x_28_y_35.slot(count_x_28_y_35 + i), &map_x_28, channel_x_28_y_35.full(count_x_28_y_35 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_28_corner0));
+                                tma_load(channel_x_28_y_35.slot(position_x_28_y_35), &map_x_28, channel_x_28_y_35.full(position_x_28_y_35), int32_t(int32_t((i * 64))), int32_t(kept_x_28_corner0));
                             }
                             {
-                                tma_load(channel_x_28_y_35.slot(count_x_28_y_35 + i) + 8192, &map_y_35, channel_x_28_y_35.full(count_x_28_y_35 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_28_y_35.slot(position_x_28_y_35) + 8192, &map_y_35, channel_x_28_y_35.full(position_x_28_y_35), int32_t(0), int32_t(int32_t((i * 64))));
                             }
                         }
+                        position_x_28_y_35.advance();
                     }
                 }
             }
@@ -342,12 +344,13 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_35_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_28_y_35.producer_commit(count_x_28_y_35);
+                auto position_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_28_y_35 (tests/kernels/ttgir/drawn.sm90.ttgir:64:15)
-                    channel_x_28_y_35.producer_acquire(count_x_28_y_35 + i);
+                    channel_x_28_y_35.producer_acquire(position_x_28_y_35);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_28_y_35.slot(count_x_28_y_35 + i);
+                        const uint32_t to_ = channel_x_28_y_35.slot(position_x_28_y_35);
                         __half* from_ = a + int32_t(kept_x_28_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
@@ -355,13 +358,14 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_28_y_35.slot(count_x_28_y_35 + i) + 8192;
+                        const uint32_t to_ = channel_x_28_y_35.slot(position_x_28_y_35) + 8192;
                         __half* from_ = b + int32_t(kept_y_35_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_35_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
-                    channel_x_28_y_35.producer_commit(count_x_28_y_35 + i);
+                    channel_x_28_y_35.producer_commit(position_x_28_y_35);
+                    position_x_28_y_35.advance();
                 }
             }
         }

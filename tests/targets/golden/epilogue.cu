@@ -261,18 +261,20 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                             tma_load(channel_acc_47_acc_49.slot(count_acc_47_acc_49) + 16384, &map_b_desc, channel_acc_47_acc_49.full(count_acc_47_acc_49), 0, muli_3);
                         }
                     }
+                    auto position_acc_47_acc_49 = channel_acc_47_acc_49.position(count_acc_47_acc_49 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_47_acc_49 (tests/kernels/ttgir/epilogue.sm90.ttgir:45:17)
-                        channel_acc_47_acc_49.producer_acquire(count_acc_47_acc_49 + i);
+                        channel_acc_47_acc_49.producer_acquire(position_acc_47_acc_49);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_47_acc_49.full(count_acc_47_acc_49 + i), 32768);
+                            mbarrier_arrive_expect(channel_acc_47_acc_49.full(position_acc_47_acc_49), 32768);
                             {
-                                tma_load(channel_acc_47_acc_49.slot(count_acc_47_acc_49 + i), &map_a_desc_2, channel_acc_47_acc_49.full(count_acc_47_acc_49 + i), (i * 64), muli_1);
+                                tma_load(channel_acc_47_acc_49.slot(position_acc_47_acc_49), &map_a_desc_2, channel_acc_47_acc_49.full(position_acc_47_acc_49), (i * 64), muli_1);
                             }
                             {
-                                tma_load(channel_acc_47_acc_49.slot(count_acc_47_acc_49 + i) + 16384, &map_b_desc, channel_acc_47_acc_49.full(count_acc_47_acc_49 + i), (i * 64), muli_3);
+                                tma_load(channel_acc_47_acc_49.slot(position_acc_47_acc_49) + 16384, &map_b_desc, channel_acc_47_acc_49.full(position_acc_47_acc_49), (i * 64), muli_3);
                             }
                         }
+                        position_acc_47_acc_49.advance();
                     }
                 }
             }

@@ -99,12 +99,13 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     }
                 }
                 channel_x_32_y_36.producer_commit(count_x_32_y_36);
+                auto position_x_32_y_36 = channel_x_32_y_36.position(count_x_32_y_36 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_32_y_36 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:76:15)
-                    channel_x_32_y_36.producer_acquire(count_x_32_y_36 + i);
+                    channel_x_32_y_36.producer_acquire(position_x_32_y_36);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36 + i);
+                        const uint32_t to_ = channel_x_32_y_36.slot(position_x_32_y_36);
                         __half* from_ = a + int32_t(kept_x_32_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         if (kept_x_32_inside == 255u && (i * 64) + 63 < K) {
@@ -117,7 +118,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36 + i) + 16384;
+                        const uint32_t to_ = channel_x_32_y_36.slot(position_x_32_y_36) + 16384;
                         __half* from_ = b + int32_t(int32_t((chunk_ * 8))) + int32_t((i * 64));
                         keep(from_);
                         if (kept_y_36_inside == 255u && (i * 64) + 63 < K) {
@@ -128,7 +129,8 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                             for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]), (kept_y_36_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
                         }
                     }
-                    channel_x_32_y_36.producer_commit(count_x_32_y_36 + i);
+                    channel_x_32_y_36.producer_commit(position_x_32_y_36);
+                    position_x_32_y_36.advance();
                 }
             }
         }

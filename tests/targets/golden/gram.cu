@@ -141,18 +141,20 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
                         }
                     }
                     channel_x_12.producer_commit(count_x_12);
+                    auto position_x_12 = channel_x_12.position(count_x_12 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: copy x_12 (tests/kernels/ttgir/gram.sm90.ttgir:38:15)
-                        channel_x_12.producer_acquire(count_x_12 + i);
+                        channel_x_12.producer_acquire(position_x_12);
                         {
-                            const uint32_t to_ = channel_x_12.slot(count_x_12 + i);
+                            const uint32_t to_ = channel_x_12.slot(position_x_12);
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
                                 cp_async<16>(to_ + v_ * 16, ((a + ((muli_1 + int32_t((v_ / 8))) * K)) + ((i * 64) + int32_t((v_ % 8 * 8)))));
                             }
                         }
-                        channel_x_12.producer_commit(count_x_12 + i);
+                        channel_x_12.producer_commit(position_x_12);
+                        position_x_12.advance();
                     }
                 }
             }

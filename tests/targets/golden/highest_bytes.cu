@@ -140,15 +140,17 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
                             tma_load(channel_best_23.slot(count_best_23), &map_b_desc_3, channel_best_23.full(count_best_23), 0, 0);
                         }
                     }
+                    auto position_best_23 = channel_best_23.position(count_best_23 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load best_23 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:52:18)
-                        channel_best_23.producer_acquire(count_best_23 + i);
+                        channel_best_23.producer_acquire(position_best_23);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_best_23.full(count_best_23 + i), 8192);
+                            mbarrier_arrive_expect(channel_best_23.full(position_best_23), 8192);
                             {
-                                tma_load(channel_best_23.slot(count_best_23 + i), &map_b_desc_3, channel_best_23.full(count_best_23 + i), 0, (i * 64));
+                                tma_load(channel_best_23.slot(position_best_23), &map_b_desc_3, channel_best_23.full(position_best_23), 0, (i * 64));
                             }
                         }
+                        position_best_23.advance();
                     }
                 }
             }

@@ -188,18 +188,20 @@ mapped_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const __grid_con
                                 tma_load(channel_acc_12_acc_14.slot(count_acc_12_acc_14) + 16384, b_desc_3, channel_acc_12_acc_14.full(count_acc_12_acc_14), 0, 0);
                             }
                         }
+                        auto position_acc_12_acc_14 = channel_acc_12_acc_14.position(count_acc_12_acc_14 + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load acc_12_acc_14 (tests/kernels/ttgir/mapped.sm90.ttgir:48:19)
-                            channel_acc_12_acc_14.producer_acquire(count_acc_12_acc_14 + i);
+                            channel_acc_12_acc_14.producer_acquire(position_acc_12_acc_14);
                             if (thread.leader) {
-                                mbarrier_arrive_expect(channel_acc_12_acc_14.full(count_acc_12_acc_14 + i), 24576);
+                                mbarrier_arrive_expect(channel_acc_12_acc_14.full(position_acc_12_acc_14), 24576);
                                 {
-                                    tma_load(channel_acc_12_acc_14.slot(count_acc_12_acc_14 + i), a_desc_6, channel_acc_12_acc_14.full(count_acc_12_acc_14 + i), (i * 64), 0);
+                                    tma_load(channel_acc_12_acc_14.slot(position_acc_12_acc_14), a_desc_6, channel_acc_12_acc_14.full(position_acc_12_acc_14), (i * 64), 0);
                                 }
                                 {
-                                    tma_load(channel_acc_12_acc_14.slot(count_acc_12_acc_14 + i) + 16384, b_desc_3, channel_acc_12_acc_14.full(count_acc_12_acc_14 + i), (i * 64), 0);
+                                    tma_load(channel_acc_12_acc_14.slot(position_acc_12_acc_14) + 16384, b_desc_3, channel_acc_12_acc_14.full(position_acc_12_acc_14), (i * 64), 0);
                                 }
                             }
+                            position_acc_12_acc_14.advance();
                         }
                     }
                 }

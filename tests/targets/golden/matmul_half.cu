@@ -142,18 +142,20 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                             tma_load(channel_acc_4_acc_6.slot(count_acc_4_acc_6) + 16384, &map_b_desc, channel_acc_4_acc_6.full(count_acc_4_acc_6), 0, muli_3);
                         }
                     }
+                    auto position_acc_4_acc_6 = channel_acc_4_acc_6.position(count_acc_4_acc_6 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_4_acc_6 (tests/kernels/ttgir/matmul_half.sm90.ttgir:32:16)
-                        channel_acc_4_acc_6.producer_acquire(count_acc_4_acc_6 + i);
+                        channel_acc_4_acc_6.producer_acquire(position_acc_4_acc_6);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_4_acc_6.full(count_acc_4_acc_6 + i), 24576);
+                            mbarrier_arrive_expect(channel_acc_4_acc_6.full(position_acc_4_acc_6), 24576);
                             {
-                                tma_load(channel_acc_4_acc_6.slot(count_acc_4_acc_6 + i), &map_a_desc_0, channel_acc_4_acc_6.full(count_acc_4_acc_6 + i), (i * 64), muli_1);
+                                tma_load(channel_acc_4_acc_6.slot(position_acc_4_acc_6), &map_a_desc_0, channel_acc_4_acc_6.full(position_acc_4_acc_6), (i * 64), muli_1);
                             }
                             {
-                                tma_load(channel_acc_4_acc_6.slot(count_acc_4_acc_6 + i) + 16384, &map_b_desc, channel_acc_4_acc_6.full(count_acc_4_acc_6 + i), (i * 64), muli_3);
+                                tma_load(channel_acc_4_acc_6.slot(position_acc_4_acc_6) + 16384, &map_b_desc, channel_acc_4_acc_6.full(position_acc_4_acc_6), (i * 64), muli_3);
                             }
                         }
+                        position_acc_4_acc_6.advance();
                     }
                 }
             }

@@ -287,18 +287,20 @@ nearest_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                             tma_load(channel_acc_3_acc_5.slot(count_acc_3_acc_5) + 8192, &map_b_desc, channel_acc_3_acc_5.full(count_acc_3_acc_5), 0, muli_3);
                         }
                     }
+                    auto position_acc_3_acc_5 = channel_acc_3_acc_5.position(count_acc_3_acc_5 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_3_acc_5 (tests/kernels/ttgir/nearest_across.sm90.ttgir:39:16)
-                        channel_acc_3_acc_5.producer_acquire(count_acc_3_acc_5 + i);
+                        channel_acc_3_acc_5.producer_acquire(position_acc_3_acc_5);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_3_acc_5.full(count_acc_3_acc_5 + i), 24576);
+                            mbarrier_arrive_expect(channel_acc_3_acc_5.full(position_acc_3_acc_5), 24576);
                             {
-                                tma_load(channel_acc_3_acc_5.slot(count_acc_3_acc_5 + i), &map_a_desc_0, channel_acc_3_acc_5.full(count_acc_3_acc_5 + i), (i * 64), muli_1);
+                                tma_load(channel_acc_3_acc_5.slot(position_acc_3_acc_5), &map_a_desc_0, channel_acc_3_acc_5.full(position_acc_3_acc_5), (i * 64), muli_1);
                             }
                             {
-                                tma_load(channel_acc_3_acc_5.slot(count_acc_3_acc_5 + i) + 8192, &map_b_desc, channel_acc_3_acc_5.full(count_acc_3_acc_5 + i), (i * 64), muli_3);
+                                tma_load(channel_acc_3_acc_5.slot(position_acc_3_acc_5) + 8192, &map_b_desc, channel_acc_3_acc_5.full(position_acc_3_acc_5), (i * 64), muli_3);
                             }
                         }
+                        position_acc_3_acc_5.advance();
                     }
                 }
             }

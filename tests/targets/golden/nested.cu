@@ -256,18 +256,20 @@ nested_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                                     tma_load(channel_acc_8_acc_10.slot(count_acc_8_acc_10) + 16384, &map_b_desc_1, channel_acc_8_acc_10.full(count_acc_8_acc_10), 0, acc_5);
                                 }
                             }
+                            auto position_acc_8_acc_10 = channel_acc_8_acc_10.position(count_acc_8_acc_10 + 1);
                             for (int32_t i = 1; i < n; ++i) {
                                 // cycle 0, stage 0: load acc_8_acc_10 (tests/kernels/ttgir/nested.sm90.ttgir:49:21)
-                                channel_acc_8_acc_10.producer_acquire(count_acc_8_acc_10 + i);
+                                channel_acc_8_acc_10.producer_acquire(position_acc_8_acc_10);
                                 if (thread.leader) {
-                                    mbarrier_arrive_expect(channel_acc_8_acc_10.full(count_acc_8_acc_10 + i), 32768);
+                                    mbarrier_arrive_expect(channel_acc_8_acc_10.full(position_acc_8_acc_10), 32768);
                                     {
-                                        tma_load(channel_acc_8_acc_10.slot(count_acc_8_acc_10 + i), &map_a_desc_0, channel_acc_8_acc_10.full(count_acc_8_acc_10 + i), (i * 64), muli_1);
+                                        tma_load(channel_acc_8_acc_10.slot(position_acc_8_acc_10), &map_a_desc_0, channel_acc_8_acc_10.full(position_acc_8_acc_10), (i * 64), muli_1);
                                     }
                                     {
-                                        tma_load(channel_acc_8_acc_10.slot(count_acc_8_acc_10 + i) + 16384, &map_b_desc_1, channel_acc_8_acc_10.full(count_acc_8_acc_10 + i), (i * 64), acc_5);
+                                        tma_load(channel_acc_8_acc_10.slot(position_acc_8_acc_10) + 16384, &map_b_desc_1, channel_acc_8_acc_10.full(position_acc_8_acc_10), (i * 64), acc_5);
                                     }
                                 }
+                                position_acc_8_acc_10.advance();
                             }
                         }
                     }
@@ -312,18 +314,20 @@ nested_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                                     tma_load(channel_acc_8_acc_10.slot(count_acc_8_acc_10) + 16384, &map_b_desc_1, channel_acc_8_acc_10.full(count_acc_8_acc_10), remsi_11, acc_10_v52);
                                 }
                             }
+                            auto position_acc_8_acc_10 = channel_acc_8_acc_10.position(count_acc_8_acc_10 + 1);
                             for (int32_t i = 1; i < n; ++i) {
                                 // cycle 0, stage 0: load acc_8_acc_10 (tests/kernels/ttgir/nested.sm90.ttgir:74:11)
-                                channel_acc_8_acc_10.producer_acquire(count_acc_8_acc_10 + i);
+                                channel_acc_8_acc_10.producer_acquire(position_acc_8_acc_10);
                                 if (thread.leader) {
-                                    mbarrier_arrive_expect(channel_acc_8_acc_10.full(count_acc_8_acc_10 + i), 32768);
+                                    mbarrier_arrive_expect(channel_acc_8_acc_10.full(position_acc_8_acc_10), 32768);
                                     {
-                                        tma_load(channel_acc_8_acc_10.slot(count_acc_8_acc_10 + i), &map_a_desc_0, channel_acc_8_acc_10.full(count_acc_8_acc_10 + i), remsi_11, muli_1);
+                                        tma_load(channel_acc_8_acc_10.slot(position_acc_8_acc_10), &map_a_desc_0, channel_acc_8_acc_10.full(position_acc_8_acc_10), remsi_11, muli_1);
                                     }
                                     {
-                                        tma_load(channel_acc_8_acc_10.slot(count_acc_8_acc_10 + i) + 16384, &map_b_desc_1, channel_acc_8_acc_10.full(count_acc_8_acc_10 + i), remsi_11, acc_10_v52);
+                                        tma_load(channel_acc_8_acc_10.slot(position_acc_8_acc_10) + 16384, &map_b_desc_1, channel_acc_8_acc_10.full(position_acc_8_acc_10), remsi_11, acc_10_v52);
                                     }
                                 }
+                                position_acc_8_acc_10.advance();
                             }
                         }
                     }

@@ -205,18 +205,20 @@ noted_tma_kernel(const __grid_constant__ CUtensorMap map_load_57, const __grid_c
                             tma_load(channel_load_57_load_60.slot(count_load_57_load_60) + 8192, &map_load_60, channel_load_57_load_60.full(count_load_57_load_60), int32_t(int32_t(0)), int32_t(kept_load_60_corner0));
                         }
                     }
+                    auto position_load_57_load_60 = channel_load_57_load_60.position(count_load_57_load_60 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load load_57_load_60 (tests/kernels/ttgir/noted.sm90.ttgir:73:13)
-                        channel_load_57_load_60.producer_acquire(count_load_57_load_60 + i);
+                        channel_load_57_load_60.producer_acquire(position_load_57_load_60);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_load_57_load_60.full(count_load_57_load_60 + i), 16384);
+                            mbarrier_arrive_expect(channel_load_57_load_60.full(position_load_57_load_60), 16384);
                             {
-                                tma_load(channel_load_57_load_60.slot(count_load_57_load_60 + i), &map_load_57, channel_load_57_load_60.full(count_load_57_load_60 + i), int32_t(int32_t((i * 64))), int32_t(kept_load_57_corner0));
+                                tma_load(channel_load_57_load_60.slot(position_load_57_load_60), &map_load_57, channel_load_57_load_60.full(position_load_57_load_60), int32_t(int32_t((i * 64))), int32_t(kept_load_57_corner0));
                             }
                             {
-                                tma_load(channel_load_57_load_60.slot(count_load_57_load_60 + i) + 8192, &map_load_60, channel_load_57_load_60.full(count_load_57_load_60 + i), int32_t(int32_t((i * 64))), int32_t(kept_load_60_corner0));
+                                tma_load(channel_load_57_load_60.slot(position_load_57_load_60) + 8192, &map_load_60, channel_load_57_load_60.full(position_load_57_load_60), int32_t(int32_t((i * 64))), int32_t(kept_load_60_corner0));
                             }
                         }
+                        position_load_57_load_60.advance();
                     }
                 }
             }
@@ -301,12 +303,13 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_60_to[0] + i_ * 2048, advanced(from_, kept_load_60_at0[i_]));
                 }
                 channel_load_57_load_60.producer_commit(count_load_57_load_60);
+                auto position_load_57_load_60 = channel_load_57_load_60.position(count_load_57_load_60 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy load_57_load_60 (tests/kernels/ttgir/noted.sm90.ttgir:73:13)
-                    channel_load_57_load_60.producer_acquire(count_load_57_load_60 + i);
+                    channel_load_57_load_60.producer_acquire(position_load_57_load_60);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_load_57_load_60.slot(count_load_57_load_60 + i);
+                        const uint32_t to_ = channel_load_57_load_60.slot(position_load_57_load_60);
                         __half* from_ = a + int32_t(kept_load_57_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
@@ -314,13 +317,14 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_load_57_load_60.slot(count_load_57_load_60 + i) + 8192;
+                        const uint32_t to_ = channel_load_57_load_60.slot(position_load_57_load_60) + 8192;
                         __half* from_ = b + int32_t(kept_load_60_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_60_to[0] + i_ * 2048, advanced(from_, kept_load_60_at0[i_]));
                     }
-                    channel_load_57_load_60.producer_commit(count_load_57_load_60 + i);
+                    channel_load_57_load_60.producer_commit(position_load_57_load_60);
+                    position_load_57_load_60.advance();
                 }
             }
         }

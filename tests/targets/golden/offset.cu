@@ -157,23 +157,25 @@ offset_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                             tma_load(channel_acc_3_acc_7.slot(count_acc_3_acc_7) + 16384, &map_b_desc, channel_acc_3_acc_7.full(count_acc_3_acc_7), acc_6_, muli_3);
                         }
                     }
+                    auto position_acc_3_acc_7 = channel_acc_3_acc_7.position(count_acc_3_acc_7 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_3_acc_7 (tests/kernels/ttgir/offset.sm90.ttgir:36:16)
-                        channel_acc_3_acc_7.producer_acquire(count_acc_3_acc_7 + i);
+                        channel_acc_3_acc_7.producer_acquire(position_acc_3_acc_7);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_3_acc_7.full(count_acc_3_acc_7 + i), 32768);
+                            mbarrier_arrive_expect(channel_acc_3_acc_7.full(position_acc_3_acc_7), 32768);
                             {
                                 const int32_t twill_begin1_0_ = (1 + i) - 1;
                                 const int32_t twill_begin1_1_ = twill_begin1_0_ * 64;
                                 const int32_t twill_begin1_2_ = twill_begin1_1_;
-                                tma_load(channel_acc_3_acc_7.slot(count_acc_3_acc_7 + i), &map_a_desc_0, channel_acc_3_acc_7.full(count_acc_3_acc_7 + i), twill_begin1_2_, muli_1);
+                                tma_load(channel_acc_3_acc_7.slot(position_acc_3_acc_7), &map_a_desc_0, channel_acc_3_acc_7.full(position_acc_3_acc_7), twill_begin1_2_, muli_1);
                             }
                             {
                                 const int32_t acc_5_ = (1 + i) - 1;
                                 const int32_t acc_6_ = acc_5_ * 64;
-                                tma_load(channel_acc_3_acc_7.slot(count_acc_3_acc_7 + i) + 16384, &map_b_desc, channel_acc_3_acc_7.full(count_acc_3_acc_7 + i), acc_6_, muli_3);
+                                tma_load(channel_acc_3_acc_7.slot(position_acc_3_acc_7) + 16384, &map_b_desc, channel_acc_3_acc_7.full(position_acc_3_acc_7), acc_6_, muli_3);
                             }
                         }
+                        position_acc_3_acc_7.advance();
                     }
                 }
             }

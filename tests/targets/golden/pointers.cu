@@ -144,19 +144,21 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_c
                             tma_load(channel_x_30_y_40.slot(count_x_30_y_40) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40), int32_t(kept_y_40_corner0) + 64, int32_t(int32_t(0)));
                         }
                     }
+                    auto position_x_30_y_40 = channel_x_30_y_40.position(count_x_30_y_40 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_30_y_40 (tests/kernels/ttgir/pointers.sm90.ttgir:75:15)
-                        channel_x_30_y_40.producer_acquire(count_x_30_y_40 + i);
+                        channel_x_30_y_40.producer_acquire(position_x_30_y_40);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_30_y_40.full(count_x_30_y_40 + i), 32768);
+                            mbarrier_arrive_expect(channel_x_30_y_40.full(position_x_30_y_40), 32768);
                             {
-                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i), &map_x_30, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_30_corner0));
+                                tma_load(channel_x_30_y_40.slot(position_x_30_y_40), &map_x_30, channel_x_30_y_40.full(position_x_30_y_40), int32_t(int32_t((i * 64))), int32_t(kept_x_30_corner0));
                             }
                             {
-                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(kept_y_40_corner0), int32_t(int32_t((i * 64))));
-                                tma_load(channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(count_x_30_y_40 + i), int32_t(kept_y_40_corner0) + 64, int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_30_y_40.slot(position_x_30_y_40) + 16384, &map_y_40, channel_x_30_y_40.full(position_x_30_y_40), int32_t(kept_y_40_corner0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_30_y_40.slot(position_x_30_y_40) + 16384 + 8192, &map_y_40, channel_x_30_y_40.full(position_x_30_y_40), int32_t(kept_y_40_corner0) + 64, int32_t(int32_t((i * 64))));
                             }
                         }
+                        position_x_30_y_40.advance();
                     }
                 }
             }
@@ -256,12 +258,13 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     }
                 }
                 channel_x_30_y_40.producer_commit(count_x_30_y_40);
+                auto position_x_30_y_40 = channel_x_30_y_40.position(count_x_30_y_40 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_30_y_40 (tests/kernels/ttgir/pointers.sm90.ttgir:75:15)
-                    channel_x_30_y_40.producer_acquire(count_x_30_y_40 + i);
+                    channel_x_30_y_40.producer_acquire(position_x_30_y_40);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40 + i);
+                        const uint32_t to_ = channel_x_30_y_40.slot(position_x_30_y_40);
                         __half* from_ = a + int32_t(kept_x_30_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         if (kept_x_30_inside == 255u && (i * 64) + 63 < K) {
@@ -274,7 +277,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                        const uint32_t to_ = channel_x_30_y_40.slot(count_x_30_y_40 + i) + 16384;
+                        const uint32_t to_ = channel_x_30_y_40.slot(position_x_30_y_40) + 16384;
                         __half* from_ = b + int32_t((muli_10 + int32_t((chunk_ * 8))));
                         keep(from_);
                         if (kept_y_40_inside == 255u && (i * 64) + 63 < K) {
@@ -285,7 +288,8 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                             for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_40_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (kept_y_40_inside >> i_ & 1) && (((i * 64) + int32_t((row_ + 8 * i_))) < K));
                         }
                     }
-                    channel_x_30_y_40.producer_commit(count_x_30_y_40 + i);
+                    channel_x_30_y_40.producer_commit(position_x_30_y_40);
+                    position_x_30_y_40.advance();
                 }
             }
         }

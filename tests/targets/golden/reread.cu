@@ -63,18 +63,20 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                             tma_load(channel_x_35_y_40.slot(count_x_35_y_40) + 8192, &map_y_40, channel_x_35_y_40.full(count_x_35_y_40), int32_t(0), int32_t(int32_t(0)));
                         }
                     }
+                    auto position_x_35_y_40 = channel_x_35_y_40.position(count_x_35_y_40 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_35_y_40 (tests/kernels/ttgir/reread.sm90.ttgir:55:15)
-                        channel_x_35_y_40.producer_acquire(count_x_35_y_40 + i);
+                        channel_x_35_y_40.producer_acquire(position_x_35_y_40);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_35_y_40.full(count_x_35_y_40 + i), 16384);
+                            mbarrier_arrive_expect(channel_x_35_y_40.full(position_x_35_y_40), 16384);
                             {
-                                tma_load(channel_x_35_y_40.slot(count_x_35_y_40 + i), &map_x_35, channel_x_35_y_40.full(count_x_35_y_40 + i), int32_t(kept_x_35_corner0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_35_y_40.slot(position_x_35_y_40), &map_x_35, channel_x_35_y_40.full(position_x_35_y_40), int32_t(kept_x_35_corner0), int32_t(int32_t((i * 64))));
                             }
                             {
-                                tma_load(channel_x_35_y_40.slot(count_x_35_y_40 + i) + 8192, &map_y_40, channel_x_35_y_40.full(count_x_35_y_40 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_35_y_40.slot(position_x_35_y_40) + 8192, &map_y_40, channel_x_35_y_40.full(position_x_35_y_40), int32_t(0), int32_t(int32_t((i * 64))));
                             }
                         }
+                        position_x_35_y_40.advance();
                     }
                 }
             }
@@ -97,15 +99,17 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                             tma_load(channel_z_19.slot(count_z_19), &map_z_19, channel_z_19.full(count_z_19), int32_t(0), int32_t(kept_z_19_corner0));
                         }
                     }
+                    auto position_z_19 = channel_z_19.position(count_z_19 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load z_19 (tests/kernels/ttgir/reread.sm90.ttgir:83:763)
-                        channel_z_19.producer_acquire(count_z_19 + i);
+                        channel_z_19.producer_acquire(position_z_19);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_z_19.full(count_z_19 + i), 8192);
+                            mbarrier_arrive_expect(channel_z_19.full(position_z_19), 8192);
                             {
-                                tma_load(channel_z_19.slot(count_z_19 + i), &map_z_19, channel_z_19.full(count_z_19 + i), int32_t(0), int32_t(kept_z_19_corner0));
+                                tma_load(channel_z_19.slot(position_z_19), &map_z_19, channel_z_19.full(position_z_19), int32_t(0), int32_t(kept_z_19_corner0));
                             }
                         }
+                        position_z_19.advance();
                     }
                 }
             }
@@ -618,12 +622,13 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_x_35_y_40.producer_commit(count_x_35_y_40);
+                auto position_x_35_y_40 = channel_x_35_y_40.position(count_x_35_y_40 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_35_y_40 (tests/kernels/ttgir/reread.sm90.ttgir:55:15)
-                    channel_x_35_y_40.producer_acquire(count_x_35_y_40 + i);
+                    channel_x_35_y_40.producer_acquire(position_x_35_y_40);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_35_y_40.slot(count_x_35_y_40 + i);
+                        const uint32_t to_ = channel_x_35_y_40.slot(position_x_35_y_40);
                         __half* from_ = q + int32_t(kept_x_35_at1[0]);
                         keep(from_);
                         #pragma unroll
@@ -631,13 +636,14 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_35_y_40.slot(count_x_35_y_40 + i) + 8192;
+                        const uint32_t to_ = channel_x_35_y_40.slot(position_x_35_y_40) + 8192;
                         __half* from_ = k + int32_t(kept_y_40_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
-                    channel_x_35_y_40.producer_commit(count_x_35_y_40 + i);
+                    channel_x_35_y_40.producer_commit(position_x_35_y_40);
+                    position_x_35_y_40.advance();
                 }
             }
         }
@@ -671,18 +677,20 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_19_to[0] + i_ * 2048, advanced(from_, kept_z_19_at0[i_]));
                 }
                 channel_z_19.producer_commit(count_z_19);
+                auto position_z_19 = channel_z_19.position(count_z_19 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy z_19 (tests/kernels/ttgir/reread.sm90.ttgir:83:763)
-                    channel_z_19.producer_acquire(count_z_19 + i);
+                    channel_z_19.producer_acquire(position_z_19);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_z_19.slot(count_z_19 + i);
+                        const uint32_t to_ = channel_z_19.slot(position_z_19);
                         __half* from_ = v + int32_t(kept_z_19_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_19_to[0] + i_ * 2048, advanced(from_, kept_z_19_at0[i_]));
                     }
-                    channel_z_19.producer_commit(count_z_19 + i);
+                    channel_z_19.producer_commit(position_z_19);
+                    position_z_19.advance();
                 }
             }
         }

@@ -421,15 +421,17 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                                 tma_load(channel_acc.slot(count_acc), &map_v_desc, channel_acc.full(count_acc), 0, x);
                             }
                         }
+                        auto position_acc = channel_acc.position(count_acc + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load acc (tests/kernels/ttgir/resumed.sm90.ttgir:34:8)
-                            channel_acc.producer_acquire(count_acc + i);
+                            channel_acc.producer_acquire(position_acc);
                             if (thread.leader) {
-                                mbarrier_arrive_expect(channel_acc.full(count_acc + i), 8192);
+                                mbarrier_arrive_expect(channel_acc.full(position_acc), 8192);
                                 {
-                                    tma_load(channel_acc.slot(count_acc + i), &map_v_desc, channel_acc.full(count_acc + i), 0, x);
+                                    tma_load(channel_acc.slot(position_acc), &map_v_desc, channel_acc.full(position_acc), 0, x);
                                 }
                             }
+                            position_acc.advance();
                         }
                     }
                 }
@@ -447,15 +449,17 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                                 tma_load(channel_acc.slot(count_acc), &map_k_desc, channel_acc.full(count_acc), 0, 0);
                             }
                         }
+                        auto position_acc = channel_acc.position(count_acc + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load acc (tests/kernels/ttgir/resumed.sm90.ttgir:39:19)
-                            channel_acc.producer_acquire(count_acc + i);
+                            channel_acc.producer_acquire(position_acc);
                             if (thread.leader) {
-                                mbarrier_arrive_expect(channel_acc.full(count_acc + i), 8192);
+                                mbarrier_arrive_expect(channel_acc.full(position_acc), 8192);
                                 {
-                                    tma_load(channel_acc.slot(count_acc + i), &map_k_desc, channel_acc.full(count_acc + i), 0, (i * 64));
+                                    tma_load(channel_acc.slot(position_acc), &map_k_desc, channel_acc.full(position_acc), 0, (i * 64));
                                 }
                             }
+                            position_acc.advance();
                         }
                     }
                 }

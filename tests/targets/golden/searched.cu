@@ -194,18 +194,20 @@ searched_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_c
                             tma_load(channel_acc_7_acc_9.slot(count_acc_7_acc_9) + 16384, &map_b_desc, channel_acc_7_acc_9.full(count_acc_7_acc_9), 0, 0);
                         }
                     }
+                    auto position_acc_7_acc_9 = channel_acc_7_acc_9.position(count_acc_7_acc_9 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_7_acc_9 (tests/kernels/ttgir/searched.sm90.ttgir:62:16)
-                        channel_acc_7_acc_9.producer_acquire(count_acc_7_acc_9 + i);
+                        channel_acc_7_acc_9.producer_acquire(position_acc_7_acc_9);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_7_acc_9.full(count_acc_7_acc_9 + i), 24576);
+                            mbarrier_arrive_expect(channel_acc_7_acc_9.full(position_acc_7_acc_9), 24576);
                             {
-                                tma_load(channel_acc_7_acc_9.slot(count_acc_7_acc_9 + i), &map_a_desc_1, channel_acc_7_acc_9.full(count_acc_7_acc_9 + i), (i * 64), row_4);
+                                tma_load(channel_acc_7_acc_9.slot(position_acc_7_acc_9), &map_a_desc_1, channel_acc_7_acc_9.full(position_acc_7_acc_9), (i * 64), row_4);
                             }
                             {
-                                tma_load(channel_acc_7_acc_9.slot(count_acc_7_acc_9 + i) + 16384, &map_b_desc, channel_acc_7_acc_9.full(count_acc_7_acc_9 + i), (i * 64), 0);
+                                tma_load(channel_acc_7_acc_9.slot(position_acc_7_acc_9) + 16384, &map_b_desc, channel_acc_7_acc_9.full(position_acc_7_acc_9), (i * 64), 0);
                             }
                         }
+                        position_acc_7_acc_9.advance();
                     }
                 }
             }

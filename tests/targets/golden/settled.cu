@@ -60,19 +60,21 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_co
                             tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32) + 8192 + 8192, &map_acc_32, channel_x_25_acc_32.full(count_x_25_acc_32), int32_t(0) + 64, int32_t(int32_t(0)));
                         }
                     }
+                    auto position_x_25_acc_32 = channel_x_25_acc_32.position(count_x_25_acc_32 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_25_acc_32 (tests/kernels/ttgir/settled.sm90.ttgir:58:17)
-                        channel_x_25_acc_32.producer_acquire(count_x_25_acc_32 + i);
+                        channel_x_25_acc_32.producer_acquire(position_x_25_acc_32);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_25_acc_32.full(count_x_25_acc_32 + i), 24576);
+                            mbarrier_arrive_expect(channel_x_25_acc_32.full(position_x_25_acc_32), 24576);
                             {
-                                tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32 + i), &map_x_25, channel_x_25_acc_32.full(count_x_25_acc_32 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_25_corner0));
+                                tma_load(channel_x_25_acc_32.slot(position_x_25_acc_32), &map_x_25, channel_x_25_acc_32.full(position_x_25_acc_32), int32_t(int32_t((i * 64))), int32_t(kept_x_25_corner0));
                             }
                             {
-                                tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32 + i) + 8192, &map_acc_32, channel_x_25_acc_32.full(count_x_25_acc_32 + i), int32_t(0), int32_t(int32_t((i * 64))));
-                                tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32 + i) + 8192 + 8192, &map_acc_32, channel_x_25_acc_32.full(count_x_25_acc_32 + i), int32_t(0) + 64, int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192, &map_acc_32, channel_x_25_acc_32.full(position_x_25_acc_32), int32_t(0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192 + 8192, &map_acc_32, channel_x_25_acc_32.full(position_x_25_acc_32), int32_t(0) + 64, int32_t(int32_t((i * 64))));
                             }
                         }
+                        position_x_25_acc_32.advance();
                     }
                 }
             }
@@ -102,19 +104,21 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_co
                             tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32) + 8192 + 8192, &map_acc_32_v89, channel_x_25_acc_32.full(count_x_25_acc_32), int32_t(0) + 64, int32_t(int32_t(0)));
                         }
                     }
+                    auto position_x_25_acc_32 = channel_x_25_acc_32.position(count_x_25_acc_32 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_25_acc_32 (tests/kernels/ttgir/settled.sm90.ttgir:99:17)
-                        channel_x_25_acc_32.producer_acquire(count_x_25_acc_32 + i);
+                        channel_x_25_acc_32.producer_acquire(position_x_25_acc_32);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_25_acc_32.full(count_x_25_acc_32 + i), 24576);
+                            mbarrier_arrive_expect(channel_x_25_acc_32.full(position_x_25_acc_32), 24576);
                             {
-                                tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32 + i), &map_x_25_v82, channel_x_25_acc_32.full(count_x_25_acc_32 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_25_v82_corner0));
+                                tma_load(channel_x_25_acc_32.slot(position_x_25_acc_32), &map_x_25_v82, channel_x_25_acc_32.full(position_x_25_acc_32), int32_t(int32_t((i * 64))), int32_t(kept_x_25_v82_corner0));
                             }
                             {
-                                tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32 + i) + 8192, &map_acc_32_v89, channel_x_25_acc_32.full(count_x_25_acc_32 + i), int32_t(0), int32_t(int32_t((i * 64))));
-                                tma_load(channel_x_25_acc_32.slot(count_x_25_acc_32 + i) + 8192 + 8192, &map_acc_32_v89, channel_x_25_acc_32.full(count_x_25_acc_32 + i), int32_t(0) + 64, int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192, &map_acc_32_v89, channel_x_25_acc_32.full(position_x_25_acc_32), int32_t(0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192 + 8192, &map_acc_32_v89, channel_x_25_acc_32.full(position_x_25_acc_32), int32_t(0) + 64, int32_t(int32_t((i * 64))));
                             }
                         }
+                        position_x_25_acc_32.advance();
                     }
                 }
             }
@@ -350,12 +354,13 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_25_acc_32.producer_commit(count_x_25_acc_32);
+                auto position_x_25_acc_32 = channel_x_25_acc_32.position(count_x_25_acc_32 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_25_acc_32 (tests/kernels/ttgir/settled.sm90.ttgir:58:17)
-                    channel_x_25_acc_32.producer_acquire(count_x_25_acc_32 + i);
+                    channel_x_25_acc_32.producer_acquire(position_x_25_acc_32);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_25_acc_32.slot(count_x_25_acc_32 + i);
+                        const uint32_t to_ = channel_x_25_acc_32.slot(position_x_25_acc_32);
                         __half* from_ = a + int32_t(kept_x_25_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
@@ -363,13 +368,14 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                        const uint32_t to_ = channel_x_25_acc_32.slot(count_x_25_acc_32 + i) + 8192;
+                        const uint32_t to_ = channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192;
                         __half* from_ = b + int32_t(kept_acc_32_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
-                    channel_x_25_acc_32.producer_commit(count_x_25_acc_32 + i);
+                    channel_x_25_acc_32.producer_commit(position_x_25_acc_32);
+                    position_x_25_acc_32.advance();
                 }
             }
         }
@@ -427,12 +433,13 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_v89_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_v89_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_25_acc_32.producer_commit(count_x_25_acc_32);
+                auto position_x_25_acc_32 = channel_x_25_acc_32.position(count_x_25_acc_32 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_25_acc_32 (tests/kernels/ttgir/settled.sm90.ttgir:99:17)
-                    channel_x_25_acc_32.producer_acquire(count_x_25_acc_32 + i);
+                    channel_x_25_acc_32.producer_acquire(position_x_25_acc_32);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_x_25_acc_32.slot(count_x_25_acc_32 + i);
+                        const uint32_t to_ = channel_x_25_acc_32.slot(position_x_25_acc_32);
                         __half* from_ = c + int32_t(kept_x_25_v82_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
@@ -440,13 +447,14 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                        const uint32_t to_ = channel_x_25_acc_32.slot(count_x_25_acc_32 + i) + 8192;
+                        const uint32_t to_ = channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192;
                         __half* from_ = b + int32_t(kept_acc_32_v89_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_v89_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_v89_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
-                    channel_x_25_acc_32.producer_commit(count_x_25_acc_32 + i);
+                    channel_x_25_acc_32.producer_commit(position_x_25_acc_32);
+                    position_x_25_acc_32.advance();
                 }
             }
         }

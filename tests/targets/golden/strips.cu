@@ -84,18 +84,20 @@ strips_tma_kernel(const __grid_constant__ CUtensorMap map_acc_30, const __grid_c
                                 tma_load(channel_acc_30_acc_32.slot(count_acc_30_acc_32) + 8192, &map_acc_32, channel_acc_30_acc_32.full(count_acc_30_acc_32), int32_t(int32_t(0) * 64), int32_t(kept_acc_32_corner0));
                             }
                         }
+                        auto position_acc_30_acc_32 = channel_acc_30_acc_32.position(count_acc_30_acc_32 + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load acc_30_acc_32 (tests/kernels/ttgir/strips.sm90.ttgir:68:19)
-                            channel_acc_30_acc_32.producer_acquire(count_acc_30_acc_32 + i);
+                            channel_acc_30_acc_32.producer_acquire(position_acc_30_acc_32);
                             if (thread.leader) {
-                                mbarrier_arrive_expect(channel_acc_30_acc_32.full(count_acc_30_acc_32 + i), 16384);
+                                mbarrier_arrive_expect(channel_acc_30_acc_32.full(position_acc_30_acc_32), 16384);
                                 {
-                                    tma_load(channel_acc_30_acc_32.slot(count_acc_30_acc_32 + i), &map_acc_30, channel_acc_30_acc_32.full(count_acc_30_acc_32 + i), int32_t(kept_acc_30_corner0 + int32_t(i) * 64), int32_t(kept_acc_30_corner1));
+                                    tma_load(channel_acc_30_acc_32.slot(position_acc_30_acc_32), &map_acc_30, channel_acc_30_acc_32.full(position_acc_30_acc_32), int32_t(kept_acc_30_corner0 + int32_t(i) * 64), int32_t(kept_acc_30_corner1));
                                 }
                                 {
-                                    tma_load(channel_acc_30_acc_32.slot(count_acc_30_acc_32 + i) + 8192, &map_acc_32, channel_acc_30_acc_32.full(count_acc_30_acc_32 + i), int32_t(int32_t(i) * 64), int32_t(kept_acc_32_corner0));
+                                    tma_load(channel_acc_30_acc_32.slot(position_acc_30_acc_32) + 8192, &map_acc_32, channel_acc_30_acc_32.full(position_acc_30_acc_32), int32_t(int32_t(i) * 64), int32_t(kept_acc_32_corner0));
                                 }
                             }
+                            position_acc_30_acc_32.advance();
                         }
                     }
                 }
@@ -284,14 +286,15 @@ strips_kernel(__half* a, __half* b, float* c, int32_t M, int32_t N, int32_t K, i
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 2048, advanced(from_, kept_acc_32_at0[i_]));
                     }
                     channel_acc_30_acc_32.producer_commit(count_acc_30_acc_32);
+                    auto position_acc_30_acc_32 = channel_acc_30_acc_32.position(count_acc_30_acc_32 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: copy acc_30_acc_32 (tests/kernels/ttgir/strips.sm90.ttgir:68:19)
-                        channel_acc_30_acc_32.producer_acquire(count_acc_30_acc_32 + i);
+                        channel_acc_30_acc_32.producer_acquire(position_acc_30_acc_32);
                         {
                             const int64_t twill_begin1_0_ = (int64_t)(i);
                             const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(64);
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                            const uint32_t to_ = channel_acc_30_acc_32.slot(count_acc_30_acc_32 + i);
+                            const uint32_t to_ = channel_acc_30_acc_32.slot(position_acc_30_acc_32);
                             __half* from_ = a + int32_t(kept_acc_30_at1[0]) + int64_t(twill_begin2_1) + int64_t(twill_begin1_2_);
                             keep(from_);
                             #pragma unroll
@@ -301,13 +304,14 @@ strips_kernel(__half* a, __half* b, float* c, int32_t M, int32_t N, int32_t K, i
                             const int64_t twill_begin1_5_ = (int64_t)(i);
                             const int64_t twill_begin1_7_ = twill_begin1_5_ * int64_t(64);
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                            const uint32_t to_ = channel_acc_30_acc_32.slot(count_acc_30_acc_32 + i) + 8192;
+                            const uint32_t to_ = channel_acc_30_acc_32.slot(position_acc_30_acc_32) + 8192;
                             __half* from_ = b + int32_t(kept_acc_32_at1[0]) + int64_t(twill_begin1_7_);
                             keep(from_);
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 2048, advanced(from_, kept_acc_32_at0[i_]));
                         }
-                        channel_acc_30_acc_32.producer_commit(count_acc_30_acc_32 + i);
+                        channel_acc_30_acc_32.producer_commit(position_acc_30_acc_32);
+                        position_acc_30_acc_32.advance();
                     }
                 }
             }

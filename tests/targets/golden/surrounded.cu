@@ -90,18 +90,20 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                             tma_load(channel_p_55_p_57.slot(count_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57), 0, 0);
                         }
                     }
+                    auto position_p_55_p_57 = channel_p_55_p_57.position(count_p_55_p_57 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load p_55_p_57 (tests/kernels/ttgir/surrounded.sm90.ttgir:71:15)
-                        channel_p_55_p_57.producer_acquire(count_p_55_p_57 + i);
+                        channel_p_55_p_57.producer_acquire(position_p_55_p_57);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_p_55_p_57.full(count_p_55_p_57 + i), 24576);
+                            mbarrier_arrive_expect(channel_p_55_p_57.full(position_p_55_p_57), 24576);
                             {
-                                tma_load(channel_p_55_p_57.slot(count_p_55_p_57 + i), &map_a_desc_0, channel_p_55_p_57.full(count_p_55_p_57 + i), (i * 64), muli_1);
+                                tma_load(channel_p_55_p_57.slot(position_p_55_p_57), &map_a_desc_0, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), muli_1);
                             }
                             {
-                                tma_load(channel_p_55_p_57.slot(count_p_55_p_57 + i) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57 + i), (i * 64), 0);
+                                tma_load(channel_p_55_p_57.slot(position_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), 0);
                             }
                         }
+                        position_p_55_p_57.advance();
                     }
                 }
             }
@@ -119,15 +121,17 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                             tma_load(channel_z_46.slot(count_z_46), &map_z_46, channel_z_46.full(count_z_46), int32_t(0), int32_t(0));
                         }
                     }
+                    auto position_z_46 = channel_z_46.position(count_z_46 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load z_46 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:1043)
-                        channel_z_46.producer_acquire(count_z_46 + i);
+                        channel_z_46.producer_acquire(position_z_46);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_z_46.full(count_z_46 + i), 8192);
+                            mbarrier_arrive_expect(channel_z_46.full(position_z_46), 8192);
                             {
-                                tma_load(channel_z_46.slot(count_z_46 + i), &map_z_46, channel_z_46.full(count_z_46 + i), int32_t(0), int32_t(0));
+                                tma_load(channel_z_46.slot(position_z_46), &map_z_46, channel_z_46.full(position_z_46), int32_t(0), int32_t(0));
                             }
                         }
+                        position_z_46.advance();
                     }
                 }
             }
@@ -428,18 +432,20 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                         tma_load(channel_p_55_p_57.slot(count_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57), 0, 0);
                     }
                 }
+                auto position_p_55_p_57 = channel_p_55_p_57.position(count_p_55_p_57 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load p_55_p_57 (tests/kernels/ttgir/surrounded.sm90.ttgir:71:15)
-                    channel_p_55_p_57.producer_acquire(count_p_55_p_57 + i);
+                    channel_p_55_p_57.producer_acquire(position_p_55_p_57);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_p_55_p_57.full(count_p_55_p_57 + i), 24576);
+                        mbarrier_arrive_expect(channel_p_55_p_57.full(position_p_55_p_57), 24576);
                         {
-                            tma_load(channel_p_55_p_57.slot(count_p_55_p_57 + i), &map_a_desc_0, channel_p_55_p_57.full(count_p_55_p_57 + i), (i * 64), muli_1);
+                            tma_load(channel_p_55_p_57.slot(position_p_55_p_57), &map_a_desc_0, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), muli_1);
                         }
                         {
-                            tma_load(channel_p_55_p_57.slot(count_p_55_p_57 + i) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57 + i), (i * 64), 0);
+                            tma_load(channel_p_55_p_57.slot(position_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), 0);
                         }
                     }
+                    position_p_55_p_57.advance();
                 }
             }
         }
@@ -473,18 +479,20 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, kept_z_46_at0[i_]));
                 }
                 channel_z_46.producer_commit(count_z_46);
+                auto position_z_46 = channel_z_46.position(count_z_46 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy z_46 (tests/kernels/ttgir/surrounded.sm90.ttgir:86:1043)
-                    channel_z_46.producer_acquire(count_z_46 + i);
+                    channel_z_46.producer_acquire(position_z_46);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_z_46.slot(count_z_46 + i);
+                        const uint32_t to_ = channel_z_46.slot(position_z_46);
                         __half* from_ = v + int32_t(kept_z_46_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, kept_z_46_at0[i_]));
                     }
-                    channel_z_46.producer_commit(count_z_46 + i);
+                    channel_z_46.producer_commit(position_z_46);
+                    position_z_46.advance();
                 }
             }
         }

@@ -50,18 +50,20 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
         {
             // turned/for.0: 1 stages, an iteration every 34134 cycles
             const int32_t n = trips_0;
+            auto position_a_55 = channel_a_55.position(count_a_55);
+            auto position_b_64 = channel_b_64.position(count_b_64);
             for (int32_t i = 0; i < n; ++i) {
                 thread.rematerialize();
-                channel_a_55.consumer_wait(count_a_55 + i);
-                channel_b_64.consumer_wait(count_b_64 + i);
+                channel_a_55.consumer_wait(position_a_55);
+                channel_b_64.consumer_wait(position_b_64);
                 // cycle 22756, stage 0: dot.acc_67 (tests/kernels/ttgir/turned_32.sm90.ttgir:104:17)
                 {
                     uint32_t read_0[8];
-                    const uint32_t read_0_at = channel_a_55.slot(count_a_55 + i);
+                    const uint32_t read_0_at = channel_a_55.slot(position_a_55);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 4 * i_, read_0_at + (((thread.lane >> 4) & 1) * 8) * 2 / 32 * 1024 + ((i_ & 1) * 16) * 32 + (swizzle<32>(((thread.lane & 15)) * 32 + (((thread.lane >> 4) & 1) * 8) * 2 % 32)));
                     uint32_t read_4[4];
-                    const uint32_t read_4_at = channel_b_64.slot(count_b_64 + i);
+                    const uint32_t read_4_at = channel_b_64.slot(position_b_64);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 2 % 128)));
                     float acc_67_[16];
@@ -71,8 +73,10 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_42[i_] = acc_67_[((i_ & 15))];
                 }
-                channel_a_55.consumer_release(count_a_55 + i);
-                channel_b_64.consumer_release(count_b_64 + i);
+                channel_a_55.consumer_release(position_a_55);
+                channel_b_64.consumer_release(position_b_64);
+                position_a_55.advance();
+                position_b_64.advance();
             }
         }
         count_a_55 += trips_0;

@@ -29,7 +29,7 @@ from twill.warp.thread_block import COPYING
 
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     """One warp waits for an empty slot and starts the loads; or all threads start copies."""
-    n = sequence(it.channel, it.at.iteration)
+    n = emitter.positions.of(it.channel, it.at.iteration)
     if emitter.program.channel(it.channel).filled_by == "cp_async":
         return _copied_by_threads(emitter, it, n)
     lines = [line for load in it.loads for line in _tile(emitter, it, load)]
@@ -83,7 +83,7 @@ def _computed(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> Scope:
 def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
     op = emitter.program.op(load.ops[-1])
     tensor = emitter.program.channel(it.channel).tensors[load.tensor]
-    n = sequence(it.channel, it.at.iteration)
+    n = emitter.positions.of(it.channel, it.at.iteration)
     own = emitter.tiled.get(op.index)
     scope = emitter.scope(load.reads, at=it.at) if own else _computed(emitter, it, load)
     if role(op) == "pointer_load" and own is None:
@@ -111,7 +111,7 @@ def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
 def _bulk(emitter: Emitter, it: ProducerLoad, scope: Scope, op: Op, tensor: SlotTensor) -> list[str]:
     """A vector by one bulk copy, from where its first pointer points."""
     assert isinstance(op.result.type, Tensor)
-    channel, n = channel_name(it.channel), sequence(it.channel, it.at.iteration)
+    channel, n = channel_name(it.channel), emitter.positions.of(it.channel, it.at.iteration)
     first = Point(linear(op.result.type, 32 * emitter.group.warps), "0", ("0", "0"))
     pointer = bare(scope.elements(op.operands[0])(first))
     into = plus(f"{channel}.slot({n})", tensor.offset)
