@@ -268,7 +268,10 @@ def _page(document: Mapping[str, Any]) -> str:
             "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured"
             " (difference in cycles of two runs"
         ),
-        f"with one thread block per SM, divided by the difference in iterations):\n\n{steady}",
+        (
+            "with one thread block per SM, divided by the difference in iterations; where thread blocks have"
+            f" unequal work, of whole grids, by thread block):\n\n{steady}"
+        ),
         "ptxas warnings:\n" if warned else "ptxas gave no warnings.",
         *warned,
     ]

@@ -622,9 +622,17 @@ def main(only: tuple[str, ...], time_limit: float, out: Path) -> None:
     for name, make in SECTIONS:
         if not only or name in only:
             print(name, file=sys.stderr, flush=True)
-            sections.append(make(Asker(time_limit)))
-    out.write_text(page(sections, time_limit), encoding="utf-8")
+            sections.append(_asked(name, make, Asker(time_limit)))
+            out.write_text(page(sections, time_limit), encoding="utf-8")
     print(out)
+
+
+def _asked(name: str, make: Callable[[Asker], Section], ask_one: Asker) -> Section:
+    """The section; where it fails, one that says how, so that the others are kept."""
+    try:
+        return make(ask_one)
+    except Exception as error:
+        return Section(name, "not reproduced", (), (f"Failed: {type(error).__name__}: {error}",))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """What is made of measurements: numbers of ncu, cycles per iteration, text."""
 
+from dataclasses import replace
 from math import isnan
 
 import pytest
@@ -7,12 +8,16 @@ import pytest
 from twill.bench.measure import Spread, spread
 from twill.bench.page import text
 from twill.bench.profile import CYCLES, INSTRUCTIONS, TENSOR_ACTIVE, Counted, _sections
-from twill.bench.run import Measured, Report, Steady, Timed, _steady
+from twill.bench.run import Measured, Report, Sample, Steady, Timed, _steady
 from twill.launch.manifest import Manifest, Predicted
 
 MANIFEST = Manifest(
     "k", "k.ttgir", 384, 240, (), (Predicted("k/for.0", 1024, 1030.0), Predicted("k/for.1", 500, 510.0))
 )
+
+
+def samples(*iterations: tuple[int, int]) -> list[Sample]:
+    return [Sample(dict(zip(("k/for.0", "k/for.1"), counts, strict=True))) for counts in iterations]
 
 
 def row(name: str, cycles: str, tensor: str) -> dict[str, str]:
@@ -31,15 +36,23 @@ def test_kernels_between_marks_are_added_up() -> None:
 
 
 def test_cycles_per_iteration_are_a_difference() -> None:
-    (loop,) = _steady(
-        MANIFEST, ({"k/for.0": 16, "k/for.1": 1}, {"k/for.0": 256, "k/for.1": 1}), (20_000, 266_000)
-    )
+    (loop,) = _steady(MANIFEST, samples((16, 1), (256, 1)), (20_000, 266_000))
     assert loop == Steady("k/for.0", 1024, 1030.0, 1025.0, (16, 256))
 
 
+def test_whole_grids_have_average_thread_blocks() -> None:
+    """Twice as many thread blocks with twice as many iterations, of 1,000 cycles each and 500 besides."""
+    one, two = (
+        replace(found, blocks=blocks)
+        for found, blocks in zip(samples((8, 1), (16, 1)), (10, 20), strict=True)
+    )
+    (loop,) = _steady(MANIFEST, (one, two), (10 * 8_500, 20 * 16_500))
+    assert loop == Steady("k/for.0", 1024, 1030.0, 1000.0, (8, 16), grid=True)
+
+
 def test_two_loops_at_once_are_not_told_apart() -> None:
-    assert _steady(MANIFEST, ({"k/for.0": 16, "k/for.1": 1}, {"k/for.0": 256, "k/for.1": 2}), (1, 2)) == ()
-    assert _steady(MANIFEST, ({}, {}), (1, 2)) == ()
+    assert _steady(MANIFEST, samples((16, 1), (256, 2)), (1, 2)) == ()
+    assert _steady(MANIFEST, (Sample({}), Sample({})), (1, 2)) == ()
 
 
 def test_spread() -> None:

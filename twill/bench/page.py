@@ -47,10 +47,10 @@ def _row(row: Timed, one: Measured) -> str:
 def _loop(loop: Steady) -> list[str]:
     off = loop.predicted / loop.measured - 1
     first, last = loop.trips
+    runs = "whole grids, cycles of a thread block" if loop.grid else "one thread block per SM"
     return [
         f"{loop.path}: {loop.measured:.0f} cycles per iteration measured, {loop.predicted:.0f} predicted"
-        f" ({off:+.1%}), {loop.scheduled} scheduled; from runs of {first} and {last} iterations, one thread"
-        " block per SM"
+        f" ({off:+.1%}), {loop.scheduled} scheduled; from runs of {first} and {last} iterations, {runs}"
     ]
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 from pathlib import Path
+from statistics import mean
 
 import numpy as np
 
@@ -75,7 +76,9 @@ class Steady:
     predicted: float
     measured: float
     trips: tuple[int, int]
-    """Iterations of the two runs from whose difference it follows."""
+    """Iterations of a thread block in the two runs from whose difference it follows."""
+    grid: bool = False
+    """The runs are of whole grids, whose thread blocks have so many iterations on average."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +118,14 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
         options = lineup.tuned(case) if wanted.triton else None
         timed.append(_timed(lineup, case, {**lineup.bench.defaults, **shape}, options, wanted.rounds))
     ends = lineup.bench.shapes[0], lineup.bench.shapes[-1]
-    counts = tuple(_counts(lineup, module, shape) for shape in ends)
+    samples = _samples(lineup, module, ends)
+    name = WAVE if samples[0].blocks == 1 else TWILL
     if wanted.cycles and profile.available():
-        timed, waves = _counted(Request(inputs.spec, arch, settings, str(kernel.folder), ()), timed, ends)
+        request = Request(inputs.spec, arch, settings, str(kernel.folder), ())
+        timed, runs = _counted(request, timed, ends, name)
     else:
-        waves = tuple(cycles(lineup.all(lineup.case(shape), {})[WAVE], CYCLE_ROUNDS) for shape in ends)
-    steady = _steady(kernel.manifest, counts, waves)
+        runs = tuple(cycles(lineup.all(lineup.case(shape), {})[name], CYCLE_ROUNDS) for shape in ends)
+    steady = _steady(kernel.manifest, samples, runs)
     return Report(lineup.bench.kernel, tuple(timed), steady, kernel.warnings)
 
 
@@ -195,12 +200,12 @@ def _tolerance(found: Tensor) -> float:
 
 
 def _counted(
-    request: Request, timed: Sequence[Measured], ends: Sequence[Shape]
+    request: Request, timed: Sequence[Measured], ends: Sequence[Shape], name: str
 ) -> tuple[list[Measured], tuple[int, ...]]:
-    """With the cycles that ncu counts; and those of one thread block per SM on the first and the last shape
-    of the kernel's file."""
+    """With the cycles that ncu counts; and those of a contender on the first and the last shape of the
+    kernel's file."""
     runs = [Runs(one.shape, tuple(row.name for row in one.contenders), one.triton or {}) for one in timed]
-    runs += [Runs(shape, (WAVE,), {}) for shape in ends]
+    runs += [Runs(shape, (name,), {}) for shape in ends]
     counted = iter(profile.counted(replace(request, runs=tuple(runs))))
     found = [
         replace(one, contenders=tuple(replace(row, counted=next(counted)) for row in one.contenders))
@@ -209,39 +214,56 @@ def _counted(
     return found, tuple(one.cycles for one in counted)
 
 
-Counts = Mapping[str, int]
-"""Iterations by the path of their loop."""
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What a run of a kernel executes."""
+
+    iterations: Mapping[str, float]
+    """Of a thread block, by the path of their loop; empty where they are not known beforehand."""
+    blocks: float = 1
+    """Thread blocks that an SM takes one after the other, on average."""
 
 
-def _counts(lineup: Field, module: Module, shape: Shape) -> Counts:
-    """The most iterations of each loop that a thread block takes, where every SM has one; empty where they
-    are not known beforehand."""
-    case = lineup.case(shape)
-    case = replace(case, arguments=expanded(lineup.kernel.manifest, case.arguments))
+def _samples(lineup: Field, module: Module, ends: Sequence[Shape]) -> list[Sample]:
+    """One thread block for each SM at each of the shapes, where these have equal work; else whole grids: in a
+    wave the longest block runs beside fewer and fewer others, unlike in a grid."""
+    cases = [lineup.case(shape) for shape in ends]
+    cases = [replace(case, arguments=expanded(lineup.kernel.manifest, case.arguments)) for case in cases]
+    waves = [_iterations(lineup, module, case, one_wave(case.grid)) for case in cases]
+    if all(len(set(found)) == 1 for wave in waves for found in wave.values()):
+        return [Sample({path: found[0] for path, found in wave.items()}) for wave in waves]
+    return [
+        Sample(
+            {path: mean(found) for path, found in _iterations(lineup, module, case, case.grid).items()},
+            prod(case.grid) / prod(one_wave((prod(case.grid),))),
+        )
+        for case in cases
+    ]
+
+
+def _iterations(lineup: Field, module: Module, case: Case, grid: tuple[int, ...]) -> dict[str, list[int]]:
+    """Of every thread block, by the path of their loop; empty where they are not known beforehand."""
     found = {loop.path: loop for loop in loops(module)}
     try:
-        return {
-            one.path: max(_trips(found[one.path], case, one_wave(case.grid)))
-            for one in lineup.kernel.manifest.loops
-        }
+        return {one.path: _trips(found[one.path], case, grid) for one in lineup.kernel.manifest.loops}
     except TwillError:
         return {}
 
 
-def _steady(manifest: Manifest, counts: Sequence[Counts], waves: Sequence[float]) -> tuple[Steady, ...]:
+def _steady(manifest: Manifest, samples: Sequence[Sample], runs: Sequence[float]) -> tuple[Steady, ...]:
     """Of the loop whose trip count changes from the first to the last shape, where it is one: the difference
-    of the runs by that of their iterations, in which begin and end cancel out."""
-    (first, last), (before, after) = counts, waves
-    changed = [loop for loop in manifest.loops if first.get(loop.path) != last.get(loop.path)]
+    of the cycles of a thread block by that of its iterations, in which begin and end cancel out."""
+    (first, last), (before, after) = samples, runs
+    changed = [
+        loop for loop in manifest.loops if first.iterations.get(loop.path) != last.iterations.get(loop.path)
+    ]
     if len(changed) != 1:
         return ()
     (loop,) = changed
-    ends = first[loop.path], last[loop.path]
-    return (
-        Steady(
-            loop.path, loop.scheduled, loop.simulated, round((after - before) / (ends[1] - ends[0]), 1), ends
-        ),
-    )
+    ends = first.iterations[loop.path], last.iterations[loop.path]
+    measured = round((after / last.blocks - before / first.blocks) / (ends[1] - ends[0]), 1)
+    grid, trips = max(first.blocks, last.blocks) > 1, (round(ends[0]), round(ends[1]))
+    return (Steady(loop.path, loop.scheduled, loop.simulated, measured, trips, grid),)
 
 
 def _trips(loop: Loop, case: Case, grid: tuple[int, ...]) -> list[int]:

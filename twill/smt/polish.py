@@ -32,6 +32,9 @@ SHARE = 0.5
 LAST = 2.0
 """The same for a number of groups that quick probes leave open, at each level of linearization."""
 
+LARGE = 48
+"""Operations above which one probe is enough: stating the rules takes seconds."""
+
 LEVELS: tuple[Literal[0, 2], ...] = (0, 2)
 """Levels of linearization: the first finds, the second refutes."""
 
@@ -91,6 +94,8 @@ class Polish:
             probe = self._probe(problem, few)
             if probe.solution is not None or (problem is fewer and probe.refuted and few == most):
                 return probe
+        if len(self.problem.operations) > LARGE:
+            return self._probe(fewer, most)
         probes = (self._probe(fewer, most, LAST, level) for level in LEVELS)
         return next((probe for probe in probes if probe.conclusive), NOTHING)
 
