@@ -23,6 +23,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from tests.properties.oracle import Answer, TooLargeError, best, issues_in_order
+from tests.properties.tiny import tiny_problem
 from twill.engine.probe import Budget, what
 from twill.engine.probe import Outcome as EngineOutcome
 from twill.engine.probe import solution as found_by
@@ -31,11 +33,8 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
-from twill.modulo.simplest import issues_in_order
 from twill.pipeline import solve
 from twill.verify import channels, check, check_document
-from twill.verify.oracle import Answer, TooLargeError, best
-from twill.verify.tiny import tiny_problem
 
 MODULES = {
     "cpsat": "twill.smt.cpsat",

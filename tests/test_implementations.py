@@ -5,13 +5,13 @@ from random import Random
 
 import pytest
 
+from tests.properties.tiny import tiny_problem
 from twill.files import read_graph, read_schedule, write_graph, write_schedule
 from twill.ir.problem import Edge, Operation, Problem, Value, choice
 from twill.ir.schedule import Considered, Result
 from twill.ir.search import Options
 from twill.pipeline import among_implementations, solve
 from twill.verify import check_document, check_result
-from twill.verify.tiny import tiny_problem
 
 SEARCH = Options(time_limit=20, explain=False)
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 
 from tests.properties.strategies import problems
+from tests.properties.tiny import tiny_problem
 from twill.diagnostics import Location, TwillError
 from twill.files import load, read_graph, write_graph
 from twill.ir.problem import Limits, Problem, Source, Unit
-from twill.verify.tiny import tiny_problem
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "graphs").glob("*.graph.json"))
 

@@ -6,6 +6,8 @@ from random import Random
 
 import pytest
 
+from tests.properties.oracle import TooLargeError, best
+from tests.properties.tiny import tiny_problem
 from tests.samples import attention
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.schedule import Refutation
@@ -14,8 +16,6 @@ from twill.modulo.capacity import shortages
 from twill.modulo.start import start
 from twill.pipeline import solve
 from twill.verify import check_result
-from twill.verify.oracle import TooLargeError, best
-from twill.verify.tiny import tiny_problem
 
 
 def tight(random: Random) -> Problem:

@@ -8,19 +8,19 @@ from random import Random
 
 import pytest
 
+from tests.properties.oracle import issues_in_order, search
+from tests.properties.tiny import tiny_problem
 from twill.engine.partitions import partitions, under
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.modulo.constructive import rising, schedules, shifted
-from twill.modulo.simplest import issues_in_order, proven
+from twill.modulo.simplest import proven
 from twill.pipeline import solve
 from twill.smt import cpsat
 from twill.smt.symmetry import families
 from twill.verify.check import check
-from twill.verify.oracle import search
-from twill.verify.tiny import tiny_problem
 
 GEMMS = [
     f"examples/ttgir/{name}.{arch}.ttgir"

@@ -8,6 +8,8 @@ from types import ModuleType, SimpleNamespace
 import pulp
 import pytest
 
+from tests.properties.oracle import best
+from tests.properties.tiny import tiny_problem
 from tests.samples import figure1
 from twill.engine.boolean.formula import Addend, Formula, Lane
 from twill.engine.probe import solution as found_by
@@ -16,8 +18,6 @@ from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit
 from twill.modulo import cbc, scip
 from twill.modulo.ilp import Optimum, Shortest, rows, shortest
 from twill.verify.check import check
-from twill.verify.oracle import best
-from twill.verify.tiny import tiny_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*PuLP 4.0")
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.oracle import TooLargeError, best
 from tests.properties.strategies import problems
 from twill.ir.problem import Operation, Problem, Reservation, Unit
-from twill.verify.oracle import TooLargeError, best
 
 
 def monotone(problem: Problem) -> Problem:

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.oracle import Answer, TooLargeError, search
 from tests.properties.simulate import broken
 from tests.properties.strategies import problems, randoms
+from tests.properties.tiny import tiny_problem
 from twill.ir.problem import Problem
 from twill.ir.schedule import Allocation, Group, Solution
 from twill.verify import check
-from twill.verify.oracle import Answer, TooLargeError, search
-from twill.verify.tiny import tiny_problem
 
 
 def answer(problem: Problem, *, joint: bool = True) -> Answer | None:

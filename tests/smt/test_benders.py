@@ -7,6 +7,8 @@ from random import Random
 
 import pytest
 
+from tests.properties.oracle import TooLargeError, best
+from tests.properties.tiny import tiny_problem
 from tests.samples import figure1
 from twill.engine.probe import Probe, Unknown, what
 from twill.engine.probe import solution as found_by
@@ -14,8 +16,6 @@ from twill.ir.problem import Problem, Time
 from twill.modulo.bounds import bounds
 from twill.smt import benders, sat
 from twill.verify.check import check
-from twill.verify.oracle import TooLargeError, best
-from twill.verify.tiny import tiny_problem
 
 
 def _monotone(problem: Problem) -> Problem:

@@ -10,6 +10,8 @@ from random import Random
 import numpy as np
 import pytest
 
+from tests.properties.oracle import TooLargeError, best
+from tests.properties.tiny import tiny_problem
 from tests.samples import attention, figure1
 from twill.engine.boolean import formula as formulas
 from twill.engine.boolean import formulate
@@ -20,8 +22,6 @@ from twill.engine.probe import solution as found_by
 from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
 from twill.smt import sat
 from twill.verify.check import check
-from twill.verify.oracle import TooLargeError, best
-from twill.verify.tiny import tiny_problem
 
 
 def test_figure_1_needs_an_interval_of_two() -> None:

@@ -6,6 +6,7 @@ from random import Random
 
 import pytest
 
+from tests.properties.tiny import tiny_problem
 from twill import Inputs, cases
 from twill.engine.partitions import under
 from twill.ir.problem import Problem
@@ -14,7 +15,6 @@ from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.pipeline import solve
 from twill.smt import conflict, cpsat
-from twill.verify.tiny import tiny_problem
 
 
 def _example(name: str) -> Problem:

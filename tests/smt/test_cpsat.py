@@ -6,13 +6,13 @@ from random import Random
 
 import pytest
 
+from tests.properties.tiny import tiny_problem
 from tests.samples import attention
 from twill.engine.probe import Budget
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.smt import cpsat
 from twill.smt.cpsat.solve import build
 from twill.smt.cpsat.variables import StoppedError
-from twill.verify.tiny import tiny_problem
 
 
 def loop(count: int) -> Problem:

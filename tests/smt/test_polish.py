@@ -4,6 +4,7 @@ is one."""
 from dataclasses import replace
 from random import Random
 
+from tests.properties.tiny import tiny_problem
 from tests.samples import attention
 from twill.engine.partitions import under
 from twill.ir.problem import Problem
@@ -14,7 +15,6 @@ from twill.smt import cpsat
 from twill.smt.polish import Polish
 from twill.smt.setting import Setting
 from twill.verify.check import check
-from twill.verify.tiny import tiny_problem
 
 
 def setting(problem: Problem) -> Setting:

@@ -7,6 +7,7 @@ from random import Random
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.properties.oracle import TooLargeError, best
 from tests.properties.strategies import problems
 from tests.properties.test_monotone import monotone
 from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit, Use, Value
@@ -14,7 +15,6 @@ from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.pipeline import solve
 from twill.smt.relax import projections
-from twill.verify.oracle import TooLargeError, best
 
 
 def op(name: str, *units: str, issue: int = 0) -> Operation:

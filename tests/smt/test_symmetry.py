@@ -3,12 +3,12 @@
 from dataclasses import replace
 from random import Random
 
+from tests.properties.tiny import tiny_problem
 from twill.ir.problem import Edge, Problem
 from twill.modulo.bounds import bounds
 from twill.smt import cpsat
 from twill.smt.symmetry import families, mirrors, shifts
 from twill.verify.check import check
-from twill.verify.tiny import tiny_problem
 
 
 def _twice(problem: Problem) -> Problem:

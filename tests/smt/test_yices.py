@@ -8,6 +8,7 @@ from random import Random
 import pytest
 
 from benchmarks import paper_encoding as printed
+from tests.properties.tiny import tiny_problem
 from tests.samples import figure1
 from twill.diagnostics import TwillError
 from twill.engine.probe import solution as found_by
@@ -15,7 +16,6 @@ from twill.engine.probe import what
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.smt import sat, yices
 from twill.verify.check import check
-from twill.verify.tiny import tiny_problem
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*PuLP 4.0")
 

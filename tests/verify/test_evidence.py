@@ -5,12 +5,12 @@ from random import Random
 
 import pytest
 
+from tests.properties.tiny import tiny_problem
 from tests.verify.loops import figure1, op, piped
 from twill.ir.problem import Edge, Problem, Unit
 from twill.ir.schedule import Bounds, RecurrenceBound, Refutation, ResourceBound, Result, Solution
 from twill.modulo.bounds import bounds
 from twill.verify import check_result
-from twill.verify.tiny import tiny_problem
 
 RIGHT = Bounds(ResourceBound("TC", 2), RecurrenceBound(1, ("O",)))
 ANSWER = Result(figure1(), "optimal", RIGHT, 2, Solution(2, (0, 2, 3), (0, 0, 0)))

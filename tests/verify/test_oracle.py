@@ -7,14 +7,14 @@ from random import Random
 
 import pytest
 
+from tests.properties.oracle import TooLargeError, best, partitions, search
 from tests.properties.simulate import broken
+from tests.properties.tiny import tiny_problem
 from tests.verify.loops import figure1, piped
 from twill.ir.problem import Problem
 from twill.ir.schedule import Allocation, Group, Solution
 from twill.verify import channels, check
-from twill.verify.oracle import TooLargeError, best, partitions, search
 from twill.verify.packing import Box, pack
-from twill.verify.tiny import tiny_problem
 
 
 def test_the_running_example() -> None:

@@ -61,17 +61,6 @@ def proven(problem: Problem, found: Solution, *, joint: bool, in_order: bool) ->
     )
 
 
-def issues_in_order(problem: Problem, found: Solution) -> bool:
-    """Whether no group issues two operations at once."""
-    ops = range(len(problem.operations))
-    return all(
-        (found.start[b] - found.start[a]) % found.interval >= problem.operations[a].issue
-        for a in ops
-        for b in ops
-        if a != b and found.group[a] == found.group[b] and problem.operations[b].issue
-    )
-
-
 def delay(problem: Problem, edge: Edge, labels: Labels | None, *, joint: bool) -> Time:
     """The delay of an edge under a partition; the cheaper one where there is none."""
     if not joint:

@@ -1,5 +1,4 @@
-"""Independent judges of answers and their evidence: rules, bounds, documents, and an exhaustive reference. No
-solver is imported."""
+"""Independent judges of answers and their evidence: rules, bounds, documents. No solver is imported."""
 
 from twill.verify.check import check
 from twill.verify.document import check_document

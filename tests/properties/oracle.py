@@ -408,3 +408,14 @@ def _lay(boxes: Mapping[Key, Box], memory: str, capacity: int) -> tuple[Allocati
         )
         for (key, box), address in zip(mine, addresses, strict=True)
     )
+
+
+def issues_in_order(problem: Problem, found: Solution) -> bool:
+    """Whether no group issues two operations at once."""
+    ops = range(len(problem.operations))
+    return all(
+        (found.start[b] - found.start[a]) % found.interval >= problem.operations[a].issue
+        for a in ops
+        for b in ops
+        if a != b and found.group[a] == found.group[b] and problem.operations[b].issue
+    )
