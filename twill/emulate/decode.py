@@ -402,7 +402,7 @@ def _written(one: Instruction, watched: frozenset[int]) -> list[int]:
 def _guarded(inner: Step, predicate: int, negated: bool) -> Step:
     def run(warp: Warp) -> None:
         mask = warp.mask
-        chosen = warp.where(0, predicate)
+        chosen = warp.where(predicate)
         if negated:
             chosen = mask & ~chosen
         if chosen == mask:
@@ -418,7 +418,7 @@ def _guarded(inner: Step, predicate: int, negated: bool) -> Step:
 def _guarded_control(inner: Control, predicate: int, negated: bool) -> Control:
     def run(warp: Warp) -> int:
         mask = warp.mask
-        chosen = warp.where(0, predicate)
+        chosen = warp.where(predicate)
         if negated:
             chosen = mask & ~chosen
         if not chosen:

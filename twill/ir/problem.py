@@ -19,14 +19,11 @@ refutes every smaller interval (docs/formulation.md).
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
 
 from twill.diagnostics import Location
 
 Time = int
 """A duration or a point in time, in units of `Resolution.cycles_per_unit` machine cycles."""
-
-Memory = Literal["registers", "shared", "tensor"]
 
 
 @dataclass(frozen=True, slots=True)

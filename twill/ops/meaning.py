@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from twill.ir.loop import Op, Type
+from twill.ir.loop import Op
 from twill.ops.row import Environment, Meaning, Values
-from twill.ops.values import Array, Operand, dtype, element, rounded
+from twill.ops.values import Array, Operand, element, rounded
 
 Function = Callable[..., Operand]
 
@@ -43,12 +43,6 @@ def as_unsigned(values: Array) -> Array:
     """The same bits as unsigned integers; `i1` stays as it is."""
     values = np.asarray(values)
     return values if values.dtype == np.bool_ else values.view(f"uint{8 * values.dtype.itemsize}")
-
-
-def width(type: Type) -> int:
-    """Bits of an integer type, as an element has them."""
-    kind = dtype(element(type))
-    return 1 if kind == np.bool_ else 8 * kind.itemsize
 
 
 def first(op: Op, operands: Sequence[Operand]) -> Operand:

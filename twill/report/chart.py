@@ -15,7 +15,7 @@ from twill.simulate.report import Steady
 from twill.simulate.timed import Event
 
 
-def colors(problem: Problem, solution: Solution) -> dict[str, Json]:
+def colors(solution: Solution) -> dict[str, Json]:
     """By group (`-` for none): fill, frame and text colour of each iteration's bars, and of pale tails."""
     count = timeline.iterations(solution)
     shades = [timeline.shade(k, count) for k in range(count)]

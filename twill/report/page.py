@@ -158,5 +158,5 @@ def _data(problem: Problem, solution: Solution | None, context: Context) -> dict
         "ops": ops,
         "charts": charts,
         "iterations": timeline.iterations(solution),
-        "colors": chart.colors(problem, solution),
+        "colors": chart.colors(solution),
     }

@@ -1,7 +1,6 @@
 """What a search is given, and what it knows: two frozen products that its steps pass on."""
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
 from twill.engine.parallel import Stop
@@ -100,7 +99,3 @@ class Evidence:
         if refutation is None or (self.partly and self.partly.interval >= refutation.interval):
             return self
         return replace(self, partly=refutation)
-
-
-Step = Callable[[Setting, Evidence], Evidence]
-"""A step of the search."""

@@ -75,7 +75,7 @@ def schedule(program: Program, loops: Sequence[Scheduled]) -> str:
     around = list[_Around]()
     for group in program.groups:
         outer, found = _loops(program, group, group.body)
-        bodies = {one.op: _body(program, _steps(program, one.steady, nodes)) for one in found}
+        bodies = {one.op: _body(_steps(program, one.steady, nodes)) for one in found}
         inside = [loop for loop, body in bodies.items() if body]
         for loop in inside:
             scopes.setdefault(loop, {})[_role(group)] = bodies[loop]
@@ -334,7 +334,7 @@ def _checked(program: Program, steps: list[Step]) -> list[Step]:
     return steps
 
 
-def _body(program: Program, steps: Sequence[Step]) -> list[str]:
+def _body(steps: Sequence[Step]) -> list[str]:
     """Acquire and commit around what fills a channel, wait and release around what reads one."""
     entries = list[str]()
     for number, one in enumerate(steps):

@@ -195,7 +195,7 @@ def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
     elif body.non_loop.owner.get(op.index) == body.group:
         yield _effect(body, op)
     elif role(op) in ("for", "while"):
-        if executes(body.code, op, body.group, body.non_loop, body.loops):
+        if executes(op, body.group, body.non_loop, body.loops):
             yield from _repeated(body, op)
     elif role(op) == "if":
         yield from _branch(body, op, repeated=repeated)

@@ -175,7 +175,7 @@ def _deciding(op: Op) -> tuple[Value, ...]:
     return op.operands[:3] if role(op) == "for" else op.regions[0].blocks[0].ops[-1].operands[:1]
 
 
-def executes(code: Code, op: Op, group: int, plan: NonLoopCode, around: Container[int]) -> bool:
+def executes(op: Op, group: int, plan: NonLoopCode, around: Container[int]) -> bool:
     """A group executes a loop that is not scheduled: for a scheduled loop, a store or a result."""
     inside = any(plan.owner.get(inner.index) == group or inner.index in around for inner in op.inner())
     return inside or any(value.id in plan.needs[group] for value in op.results)

@@ -270,13 +270,13 @@ def _release(
         position = (issued + later) % len(flat)
         younger = sum(isinstance(flat[(issued + i) % len(flat)].statement, MmaIssue) for i in range(1, later))
         if position == 0 and younger >= waits.get(len(flat), len(flat)):
-            return _at_back_edge(group, event, task, began)
+            return _at_back_edge(group, event, began)
         if position in waits and younger >= waits[position]:
             waiting = found[owner[position]]
             time = began + (waiting.time - began) % interval - (waiting.span is not None)
             if time >= event.time:
-                return replace(event, time=time, rank=-1) if time <= _latest(group, event, task) else event
-    return _behind(group, event, task, found, began)
+                return replace(event, time=time, rank=-1) if time <= _latest(group, event) else event
+    return _behind(group, event, found, began)
 
 
 def _before_the_next_fill(group: Group, event: Event, task: Task, found: Sequence[Event]) -> Event:
@@ -292,13 +292,13 @@ def _before_the_next_fill(group: Group, event: Event, task: Task, found: Sequenc
     return replace(event, time=last, late=True)
 
 
-def _at_back_edge(group: Group, event: Event, task: Task, began: Time) -> Event:
+def _at_back_edge(group: Group, event: Event, began: Time) -> Event:
     """A release at the end of the interval in which its MMA was issued, where a wait covers it."""
     end = began + group.scheduled.solution.interval - 1 - group.when(began)[1]
-    return replace(event, time=end, rank=-1, late=True) if end <= _latest(group, event, task) else event
+    return replace(event, time=end, rank=-1, late=True) if end <= _latest(group, event) else event
 
 
-def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], began: Time) -> Event:
+def _behind(group: Group, event: Event, found: Sequence[Event], began: Time) -> Event:
     """A release with a wait of its own comes after the group's next MMA, which keeps the tensor core busy
     meanwhile."""
     interval = group.scheduled.solution.interval
@@ -308,10 +308,10 @@ def _behind(group: Group, event: Event, task: Task, found: Sequence[Event], bega
         if other.span is not None and not other.span[0]
     ]
     after = min(mmas) + 1
-    return replace(event, time=after) if event.time <= after <= _latest(group, event, task) else event
+    return replace(event, time=after) if event.time <= after <= _latest(group, event) else event
 
 
-def _latest(group: Group, event: Event, task: Task) -> Time:
+def _latest(group: Group, event: Event) -> Time:
     """When a slot must be released: so that what is loaded into it next arrives in time for its first reader,
     and before the loader comes to that load, which would hold up the loads after it (in the order of the
     schedule, what is waited for comes before the wait).

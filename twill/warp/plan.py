@@ -37,10 +37,6 @@ from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tiles_in_flight import TilesInFlight
 
-COPYING = 56
-"""Registers of a thread that copies tiles by cp.async, if there are so many: addresses of the copies under
-way (estimate)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Options:

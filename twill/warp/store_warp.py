@@ -48,7 +48,7 @@ def _moved(code: Code, task: Task, tasks: tuple[Task, ...], group: int) -> Task 
     if store.name not in STORES or not _swizzled(store) or not _in_any_order(code, store):
         return None
     (tile,) = (value for value in store.operands if isinstance(value.type, Tensor))
-    kept = tuple(index for index in task.ops if not _converts(code, code.ops[index], tile))
+    kept = tuple(index for index in task.ops if not _converts(code.ops[index], tile))
     leaf = next((one for one in task.leaves if one.value.id == _source(code, task, tile).id), None)
     if leaf is None or leaf.distance != 0 or not _of_one_group(tasks, task, leaf):
         return None
@@ -94,14 +94,14 @@ def _swizzled(store: Op) -> bool:
     return isinstance(encoding, NvmmaShared) and encoding.swizzle_bytes >= 32 and not encoding.transposed
 
 
-def _converts(code: Code, op: Op, tile: Value) -> bool:
+def _converts(op: Op, tile: Value) -> bool:
     """The layout change before a store: no matter for a tile on its way to shared memory."""
     return role(op) == "layout" and op.result.id == tile.id
 
 
 def _source(code: Code, task: Task, tile: Value) -> Value:
     maker = code.maker(tile)
-    converted = maker is not None and maker.index in task.ops and _converts(code, maker, tile)
+    converted = maker is not None and maker.index in task.ops and _converts(maker, tile)
     return maker.operands[0] if converted and maker is not None else tile
 
 

@@ -174,7 +174,7 @@ class Warp:
     def only(self, mask: int) -> None:
         self.mask, self.full = mask, mask == ALL
 
-    def where(self, code: int, index: int) -> int:
+    def where(self, index: int) -> int:
         """The active lanes that have a predicate set. Raises Fault where it is undefined."""
         if self.mask & ~self.valid[0][index]:
             raise Fault("a branch or guard depends on a value that was never written")

@@ -137,7 +137,7 @@ def _atomic(
     (name, dtype), space, (_, strong) = _form(one), space_of(one), synchronizes(one)
     at, refs = where(operands[0], decoder), sources_of(operands[1], dtype, decoder)
     swapped = sources_of(operands[2], dtype, decoder) if name == "cas" else None
-    targets = [into(item, dtype, decoder) for item in items(result)] if result is not None else []
+    targets = [into(item, dtype) for item in items(result)] if result is not None else []
 
     def run(warp: Warp) -> None:
         warp.require(at.ref.code, at.ref.index, "an address")

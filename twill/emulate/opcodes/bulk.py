@@ -307,7 +307,7 @@ def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
                 warp,
                 target,
                 first,
-                _beside(place, target, cta, pair, mask is not None),
+                _beside(place, target, pair, mask is not None),
                 tensor,
                 coordinates,
                 line,
@@ -316,7 +316,7 @@ def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
     return run
 
 
-def _beside(place: int, target: Cta, cta: Cta, pair: bool, multicast: bool) -> int:
+def _beside(place: int, target: Cta, pair: bool, multicast: bool) -> int:
     """The mbarrier of a copy: with multicast the one at the same offset in each CTA."""
     inside = place - CVTA["shared"] if place >> 48 else place
     return (inside & OFFSET) + target.base if multicast and not pair else inside

@@ -24,7 +24,7 @@ def _bra(one: Instruction, decoder: Decoder) -> Control:
     negated, index = one.negated, predicate.index
 
     def run(warp: Warp) -> int:
-        taken = warp.where(0, index)
+        taken = warp.where(index)
         return warp.branch(warp.mask & ~taken if negated else taken, target)
 
     return run

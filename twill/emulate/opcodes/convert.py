@@ -272,10 +272,10 @@ def _cvt(one: Instruction, decoder: Decoder) -> Step:
     )
     if out.type[0] in "bus" and by not in _FLOATS:
         out = Ref(f"u{_width(out)}", out.code, out.index)
-    return lift(_fast(one, to, by) or fn, into, [out])
+    return lift(_fast(one) or fn, into, [out])
 
 
-def _fast(one: Instruction, to: str, by: str) -> Callable[[Array], Array] | None:
+def _fast(one: Instruction) -> Callable[[Array], Array] | None:
     """What NumPy does as it stands."""
     if one.opcode in (
         "cvt.f32.f16",

@@ -26,7 +26,7 @@ def _whole(warp: Warp, what: str) -> int:
     return blocked
 
 
-def _addresses(warp: Warp, at: Array, count: int) -> Array:
+def _addresses(at: Array, count: int) -> Array:
     """Of the rows of `count` matrices, which the first lanes give."""
     rows = at[: 8 * count]
     rows = np.where(rows >> 48 != 0, rows - CVTA["shared"], rows)
@@ -66,7 +66,7 @@ def _ldmatrix(one: Instruction, decoder: Decoder) -> Control:
         if blocked := _whole(warp, "ldmatrix"):
             return blocked
         warp.require(at.ref.code, at.ref.index, "an address")
-        data, valid = load_shared(warp, _addresses(warp, at.of(warp), count), 16, line)
+        data, valid = load_shared(warp, _addresses(at.of(warp), count), 16, line)
         words = fragments(data.view(np.uint16).reshape(count, 8, 8), transposed)
         for i, ref in enumerate(refs):
             put(warp, ref, words[i], ALL if valid.all() else _known(valid[8 * i : 8 * i + 8], transposed))
@@ -95,7 +95,7 @@ def _stmatrix(one: Instruction, decoder: Decoder) -> Control:
         valid = np.repeat([warp.valid[2][ref.index] == ALL for ref in refs], 8)
         store_shared(
             warp,
-            _addresses(warp, at.of(warp), count),
+            _addresses(at.of(warp), count),
             np.ascontiguousarray(data).reshape(-1, 8).view(np.uint8),
             valid,
             line,

@@ -185,7 +185,7 @@ _LOADS: Mapping[str, Load] = {
 _STORES: Mapping[str, Store] = {"shared": store_shared, "global": store_global, "local": store_local}
 
 
-def _windows(warp: Warp, at: Array) -> Iterator[tuple[str, Array]]:
+def _windows(at: Array) -> Iterator[tuple[str, Array]]:
     """Spaces of generic addresses, with the lanes that have them."""
     upper = at >> 48
     for window in sorted(set(map(int, upper))):
@@ -199,7 +199,7 @@ def load(warp: Warp, space: str, at: Array, size: int, line: int) -> tuple[Array
     aligned(at, size)
     if space != "generic":
         return _LOADS[space](warp, at, size, line)
-    spaces = list(_windows(warp, at))
+    spaces = list(_windows(at))
     if len(spaces) == 1:
         return _LOADS[spaces[0][0]](warp, at & (1 << 48) - 1, size, line)
     raise Fault("one load reaches several spaces")
@@ -210,7 +210,7 @@ def store(warp: Warp, space: str, at: Array, data: Array, valid: Array, line: in
     if space != "generic":
         _STORES[space](warp, at, data, valid, line)
         return
-    spaces = list(_windows(warp, at))
+    spaces = list(_windows(at))
     if len(spaces) > 1:
         raise Fault("one store reaches several spaces")
     if spaces[0][0] not in _STORES:
@@ -244,7 +244,7 @@ def element(dtype: str) -> np.dtype[np.generic]:
     return np.dtype({"u": "uint", "b": "uint", "s": "int"}[dtype[0]] + dtype[1:])
 
 
-def into(operand: Operand, dtype: str, decoder: Decoder) -> Ref | None:
+def into(operand: Operand, dtype: str) -> Ref | None:
     """A register for an element: it may be wider, and then takes the element's sign."""
     if isinstance(operand, Sink):
         return None
@@ -262,7 +262,7 @@ def _pointed(operands: Sequence[Operand]) -> Address:
 def _ld(one: Instruction, decoder: Decoder) -> Step:
     dtype, space, line = one.modifiers[-1], space_of(one), one.line
     kind, at = element(dtype), where(_pointed(one.operands), decoder)
-    refs = [into(operand, dtype, decoder) for operand in items(one.operands[0])]
+    refs = [into(operand, dtype) for operand in items(one.operands[0])]
     lanes_each = 2 if dtype == "b128" else 1
     size = kind.itemsize * len(refs) * lanes_each
     synchronizing, strong = synchronizes(one)

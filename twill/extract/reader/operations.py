@@ -205,7 +205,7 @@ class Operations:
         cursor = self.cursor
         if syntax(draft.name).early:
             self.early(draft)
-        while not self.ended(draft):
+        while not self.ended():
             match cursor.token.kind, cursor.token.text:
                 case "value", _:
                     draft.operands.append(self.operand(scope))
@@ -232,7 +232,7 @@ class Operations:
                     cursor.fail(f"{draft.name} is written in a way that is not understood")
         self.name_words(draft)
 
-    def ended(self, draft: Draft) -> bool:
+    def ended(self) -> bool:
         """Whether the operation ends before the next token: at `loc(`, `}`, or where the next one begins."""
         cursor = self.cursor
         token, after = cursor.token, cursor.after

@@ -46,7 +46,7 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
     try:
         if together == 16 and source.pack and size == 2 and form.band % 16 == 0:
             return _sixteen_bytes(scope, op, source, form)
-        return _pairs(scope, op, source, form, size) if together >= max(4, 2 * size) else None
+        return _pairs(scope, op, source, form) if together >= max(4, 2 * size) else None
     except ValueError:
         return None
 
@@ -171,7 +171,7 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[s
     ]
 
 
-def _pairs(scope: Scope, op: Op, source: Held, form: Fragment, size: int) -> list[str]:
+def _pairs(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
     """The two neighbouring elements of a thread in one store."""
     value = op.operands[1]
     pointer, condition = _placed(scope, op.operands[0], op.operands[2:], point(form, "(2 * i_)"))

@@ -209,9 +209,9 @@ class Scope:
                 self._tensor_load(op)
             case "tensor_memory_store":
                 buffer, value, *condition = (v for v in op.operands if not isinstance(v.type, Token))
-                self._tensor_store(op, buffer, value, *condition)
+                self._tensor_store(buffer, value, *condition)
             case "tensor_memory_alloc":
-                self._tensor_store(op, op.results[0], op.operands[0])
+                self._tensor_store(op.results[0], op.operands[0])
             case "if":
                 self._branch(op)
             case _:
@@ -239,7 +239,7 @@ class Scope:
         self.lines.append(f"{name} = {self.text(op.operands[0])}.load({self.layout(result.type, op)})")
         self.values[result.id] = name
 
-    def _tensor_store(self, op: Op, buffer: Value, value: Value, condition: Value | None = None) -> None:
+    def _tensor_store(self, buffer: Value, value: Value, condition: Value | None = None) -> None:
         given = "" if condition is None or self.text(condition) == "True" else f", {self.text(condition)}"
         self.lines.append(f"{self.text(buffer)}.store({self.text(value)}{given})")
 
