@@ -16,6 +16,8 @@ GIVEN = {
     "turned_32": {"M": 30, "N": 62, "K": 40, "stride": 8000},
     "searched": {"groups": 5},
     "grouped": {"groups": 3},
+    "highest_bytes": {"M": 100, "N": 120},
+    "strips": {"taps": 2},
 }
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 

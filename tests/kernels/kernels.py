@@ -832,6 +832,22 @@ def noted(
 
 
 @triton.jit
+def summed_columns(
+    a, b, c, sums, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b, and the sums of b's columns: the tiles of b have too few rows for all warps."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc, total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        y = tl.load(b + (i + k)[:, None] * N + n[None, :])
+        acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)[None, :]), y, acc)
+        total += tl.sum(y.to(tl.float32), 0)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+    tl.store(sums + tl.program_id(0) * N + n, total)
+
+
+@triton.jit
 def deflated(
     q, k, w, r, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1262,6 +1278,9 @@ TWILL = {
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
+    "summed_columns": {
+        **HALF, **dict.fromkeys(("sums", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+    },
     "noted": {
         **HALF, **dict.fromkeys(("notes", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
@@ -1321,6 +1340,8 @@ VARIANTS = {
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),
+    "summed_columns": ("summed_columns", {}),
+    "summed_columns_16": ("summed_columns", {"BLOCK_K": 16}),
     "noted": ("noted", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),

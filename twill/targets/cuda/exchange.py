@@ -7,13 +7,13 @@ written.
 
 from math import prod
 
-from twill.ir.loop import Op
+from twill.ir.loop import Op, Tensor
 from twill.ir.statements import SLICES
 from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import expression, neutral
 from twill.targets.cuda.element_pairs import FLOAT, pair, paired_word
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.fragments import Fragment, layout, remainder
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Elements, Point, cast, number, point
 from twill.targets.cuda.shared_tiles import UNROLL
@@ -60,31 +60,32 @@ def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: Colu
 
 def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: str) -> list[str]:
     """Finalize a reduction: among the lanes that share a row (1 and 2 apart) or a column (4, 8 and 16), then
-    among the warps that do."""
+    among the warps that do. Where warps share the columns of the tile but not those of a vector, each thread
+    reads those of the vector."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine)
-    kept, lanes, sharing = (
-        (0, (1, 2), source.across) if op.attributes["axis"] == 1 else (1, (4, 16), source.down)
-    )
-    vector, kind = point(source, "i_").along((kept,)), c_type(combine.result.type)
-    count = vector.layout.registers
+    assert isinstance(op.result.type, Tensor)
+    part, kept, sharing = remainder(op, source)
+    lanes, kind = (4, 16) if kept else (1, 2), c_type(combine.result.type)
+    count, whole = part.registers, layout(op.result.type)
     lines = [
         UNROLL,
         f"for (int i_ = 0; i_ < {count}; ++i_)",
         f"    for (int lanes = {lanes[0]}; lanes <= {lanes[1]}; lanes *= 2)",
     ]
     lines.append(f"        {_combined(combine, f'{name}[i_]', f'__shfl_xor_sync(~0u, {name}[i_], lanes)')}")
-    if sharing == 1:
+    if sharing == 1 and part.alike(whole):
         return lines
     warp = f"thread.row / {16 * source.down}" if kept == 0 else f"thread.row / 16 % {source.down}"
     first = "thread.lane % 4 == 0" if kept == 0 else "thread.lane < 4"
-    index = f"{vector.layout.shape[0]} + {Point(vector.layout, 'i_').coordinate()}"
+    mine, every = (f"{one.shape[0]} + {Point(one, 'i_').coordinate()}" for one in (part, whole))
     lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)"]
     lines.append(
-        f"    if ({first}) shared_at<{kind}>({scratch} + ({warp} * {index}) * sizeof({kind})) = {name}[i_];"
+        f"    if ({first}) shared_at<{kind}>({scratch} + ({warp} * {mine}) * sizeof({kind})) = {name}[i_];"
     )
+    count = whole.registers
     lines += [group_barrier, UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {{", f"    {name}[i_] = {start};"]
-    found = f"shared_at<{kind}>({scratch} + (warp * {index}) * sizeof({kind}))"
+    found = f"shared_at<{kind}>({scratch} + (warp * {every}) * sizeof({kind}))"
     return [
         *lines,
         f"    for (int warp = 0; warp < {sharing}; ++warp) {_combined(combine, f'{name}[i_]', found)}",

@@ -254,8 +254,20 @@ def _exchanged(op: Op) -> int:
         return len(op.results) * whole.exchange(int(str(op.attributes["axis"])))
     if isinstance(form, Spread):
         return form.exchange(int(str(op.attributes["axis"])))
+    if form.axes != (0, 1):
+        return 0
+    part, kept, sharing = remainder(op, form)
+    assert isinstance(op.result.type, Tensor)
+    alone = sharing == 1 and part.alike(holding(op.result.type))
+    return 0 if alone else 8 * sharing * form.shape[kept]
+
+
+def remainder(op: Op, form: Fragment) -> tuple[Fragment, int, int]:
+    """What each thread has of the result of a reduction of rows or columns before warps exchange theirs; the
+    dimension that remains; and how many warps share what they reduced. A vector of columns lies in every
+    warp; where the tile has too few rows for all warps, the remainder is a part of it."""
     kept, sharing = (0, form.across) if op.attributes["axis"] == 1 else (1, form.down)
-    return 8 * sharing * form.shape[kept] if form.axes == (0, 1) and sharing > 1 else 0
+    return Fragment((kept,), (form.shape[kept],), form.down, form.across), kept, sharing
 
 
 def registers(type: Tensor) -> int:
