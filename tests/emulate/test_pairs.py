@@ -55,13 +55,35 @@ def test_a_persistent_pair_uses_tensor_memory_again(schedule: int) -> None:
     assert wrong(build(kernel), compared) is None, compared
 
 
-def test_without_waiting_for_the_second_block_a_hazard_is_found(tmp_path: Path) -> None:
-    kernel = "gemm_persistent_pairs.sm100"
-    source = re.sub(r"accumulators_free\.wait_of_pair\([^;]*;", ";", cuda(kernel))
+@pytest.mark.parametrize("schedule", [0, 1, 2])
+def test_threads_and_mmas_of_a_pair_share_slots(schedule: int) -> None:
+    """Sixteen iterations through seven slots, which each block fills for itself."""
+    kernel = "gemm_reduction_pairs.sm100"
+    one = Request({"M": 512, "N": 256, "K": 1024}, (4, 1, 1), schedule=schedule)
+    compared = run(build(kernel), one)
+    assert wrong(build(kernel), compared) is None, compared
+
+
+@pytest.mark.parametrize(
+    ("kernel", "wait", "hazard"),
+    [
+        ("gemm_persistent", r"accumulators_free\.wait_of_pair\([^;]*;", "synchronization after its read"),
+        (
+            "gemm_reduction",
+            r"if \([^;]*\) dependence0\.wait_of_pair\([^;]*;",
+            "synchronization after its write",
+        ),
+    ],
+)
+def test_without_waiting_for_the_second_block_a_hazard_is_found(
+    tmp_path: Path, kernel: str, wait: str, hazard: str
+) -> None:
+    paired = f"{kernel}_pairs.sm100"
+    source = re.sub(wait, ";", cuda(paired))
     (tmp_path / "kernel.cu").write_text(source)
     host = compiled(tmp_path / "kernel.cu", tmp_path, [RUNTIME], "100a")
-    made = replace(build(kernel), host=host, manifest=replace(build(kernel).manifest, name="gemm_persistent"))
-    with pytest.raises(HazardError, match="without synchronization after its read"):
+    made = replace(build(paired), host=host, manifest=replace(build(paired).manifest, name=kernel))
+    with pytest.raises(HazardError, match=f"without {hazard}"):
         run(made, Request({"M": 512, "N": 512, "K": 192}, (2, 1, 1)))
 
 
@@ -85,7 +107,7 @@ def test_half_of_b_is_loaded() -> None:
 
 @pytest.mark.parametrize(
     ("kernel", "reason"),
-    [("gemm_reduction.sm100", "read by MMAs alone"), ("fa_bwd.sm100", "load the same B")],
+    [("fa_bwd.sm100", "load the same B"), ("fa_fwd_causal.sm100", "equally often")],
 )
 def test_other_kernels_are_refused(kernel: str, reason: str) -> None:
     with pytest.raises(TwillError, match=reason):

@@ -48,6 +48,7 @@ FURTHER: Mapping[str, Sequence[Request]] = {
     ),
     "gemm.sm100": (Request({"M": 128, "N": 256, "K": 64 * 6}),),
     "gemm_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
+    "gemm_reduction_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
     "gemm_persistent": (Request({"M": 256, "N": 512, "K": 200}),),
     "gemm_persistent.sm100": (Request({"M": 256, "N": 512, "K": 200}),),
     "fa_fwd": (Request({"heads": 2, "length": 256, "scale": 0.09}, grid=(2, 2, 1)),),

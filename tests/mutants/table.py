@@ -12,8 +12,10 @@ RUNTIME, CUDA, HOPPER, WARP, LAUNCH = (
 )
 BLACKWELL, ATTENTION = ("gemm.sm100",), ("fa_fwd.sm100",)
 """Kernels with tensor memory: its accumulator alone; operands and dependences too."""
-PAIR, CLAIMS = ("gemm_pairs.sm100",), ("tests/emulate/test_claims.py",)
-"""A kernel of pairs of thread blocks; the judge of kernels that claim tiles."""
+PAIR, SHARED_PAIR = ("gemm_pairs.sm100",), ("gemm_reduction_pairs.sm100",)
+"""Kernels of pairs of thread blocks; in the second, threads too read what MMAs read."""
+CLAIMS = ("tests/emulate/test_claims.py",)
+"""The judge of kernels that claim tiles."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -1319,6 +1321,14 @@ MUTANTS = (
         "return result.shape[-2], result.shape[-1]",
         "the MMAs of a pair compute the rows of one block",
         PAIR,
+    ),
+    Mutant(
+        "one-block-is-full",
+        "twill/warp/tensor_memory_plan.py",
+        "_relayed(plan, part, made, first) if plan.pairs else made",
+        "made",
+        "the MMAs of a pair read the second block's slot before it is full, where threads read it too",
+        SHARED_PAIR,
     ),
     Mutant(
         "claim-before-its-room",

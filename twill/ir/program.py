@@ -116,8 +116,9 @@ class Program:
     """Empty on machines without."""
     pairs: bool = False
     """Two neighbouring thread blocks along x are a cluster: the first one issues the MMAs of both, each has
-    its rows of A and of the accumulator and half of B (`SlotTensor.halved`). A channel that MMAs read is
-    full when the tiles of both blocks are there, which the first block waits for."""
+    its rows of A and of the accumulator and half of B (`SlotTensor.halved`). A channel that MMAs alone read
+    is full when the tiles of both blocks are there, which the first block waits for. One that threads read
+    too is full in each block by itself; its MMAs wait for a dependence barrier of both blocks."""
     claiming: int | None = None
     """The loop over tiles, by its `scf.for`, whose tiles thread blocks claim while they run. By cluster
     launch control as many blocks are launched as there are tiles, each begins with its own, and a running one

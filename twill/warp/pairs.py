@@ -290,14 +290,15 @@ def _origin(code: Code, value: Value) -> Value:
 
 
 def _halved(code: Code, plan: ChannelPlan, axes: Mapping[int, int]) -> ChannelPlan:
-    """A channel that MMAs read: TMA fills it, and they alone read it."""
+    """A channel that MMAs read: TMA fills it. What threads read too is filled again and again by loads of a
+    loop, so that they can wait for it there."""
     values = [value for use in plan.sources for value in use]
     loads = [code.ops[value.producer] for value in values if value.producer is not None]
-    if plan.filled_by != "tma" or plan.by_threads != () or any(op.name != LOAD for op in loads):
-        raise code.refuse(
-            "operands of an MMA of a pair must be loaded by TMA through descriptors, and read by MMAs alone",
-            loads[0] if loads else next(iter(code.ops.values())),
-        )
+    at = loads[0] if loads else next(iter(code.ops.values()))
+    if plan.filled_by != "tma" or any(op.name != LOAD for op in loads):
+        raise code.refuse("operands of an MMA of a pair must be loaded by TMA through descriptors", at)
+    if plan.by_threads and plan.once:
+        raise code.refuse("a tile from before a loop can not be read by MMAs of a pair and by threads", at)
     offset, tensors = 0, list(plan.tensors)
     for i, tensor in enumerate(tensors):
         ways = {axes.get(use[i].id) for use in plan.sources}

@@ -114,6 +114,10 @@ def _consumer_waits(interval: _Interval, i: int, at: At) -> Iterable[Step]:
         readers = [k for k, event in enumerate(sequence) if channel in _acquired(group, event)]
         if i == min(readers, key=lambda k: (sequence[k].time, k)):
             yield Step(ConsumerWait(channel, at), at.stage)
+            relay = group.dependences.relays.get((group.id, channel))
+            if relay is not None:
+                yield Step(BarrierArrive(relay, at), at.stage)
+                yield Step(BarrierWait(relay, at.iteration, at, issuer=True), at.stage)
 
 
 def _acquired(group: Group, event: Event) -> set[str]:

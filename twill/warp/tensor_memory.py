@@ -266,6 +266,9 @@ class Dependences:
     barriers: tuple[DependenceBarrier, ...] = ()
     waits: Mapping[str, tuple[Awaited, ...]] = field(default_factory=dict[str, tuple[Awaited, ...]])
     arrivals: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    relays: Mapping[tuple[int, str], str] = field(default_factory=dict[tuple[int, str], str])
+    """Of pairs of thread blocks, by group and channel: the barrier on which the group arrives when its slot
+    is full, for the MMAs of the first block that read the slots of both."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

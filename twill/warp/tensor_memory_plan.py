@@ -11,6 +11,7 @@ from twill.warp.alternating import Alternating
 from twill.warp.kernel import Kernel
 from twill.warp.plan import Plan, PlannedLoop, loop_drafts
 from twill.warp.tasks import Scheduled, Task
+from twill.warp.tensor_memory import Dependences
 
 
 def with_tensor_memory(plan: Plan) -> Plan:
@@ -26,7 +27,8 @@ def with_tensor_memory(plan: Plan) -> Plan:
         wide = frozenset(group.id for group in plan.granted if group.warps > tensor_memory.WARPGROUP)
         order = tensor_memory.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part), wide)
         first = sum(len(one.barriers) for one in found.values())
-        found[part.scheduled.loop.op.index] = tensor_memory.dependences(order, placed, first)
+        made = tensor_memory.dependences(order, placed, first)
+        found[part.scheduled.loop.op.index] = _relayed(plan, part, made, first) if plan.pairs else made
     kernel = replace(plan.kernel, dependences=found)
     outside = tensor_memory.outside(code, [part.scheduled.loop for part in plan.loops])
     initial = tensor_memory.initial_stores(code, inside)
@@ -53,6 +55,21 @@ def tensor_barriers(plan: Plan) -> tuple[DependenceBarrier, ...]:
 def barrier_bytes(plan: Plan) -> int:
     """What these, and the wait for all MMAs, take of shared memory."""
     return DRAINS + 8 * sum(one.depth for one in tensor_barriers(plan)) if plan.kernel.tiles else 0
+
+
+def _relayed(plan: Plan, part: PlannedLoop, made: Dependences, first: int) -> Dependences:
+    """With a barrier for each channel that MMAs of pairs and threads read: each block's own tiles fill its
+    slot, and threads wait for that alone, but the MMAs read both blocks' slots. A group arrives once for each
+    slot and has released none that is not read: as many phases as there are slots suffice."""
+    relays, barriers = dict[tuple[int, str], str](), list(made.barriers)
+    for channel in plan.kernel.channels:
+        for group in channel.by_mma if channel.by_threads else ():
+            read = (leaf.source for task in part.tasks if task.group == group for leaf in task.leaves)
+            if channel.holds_one_of(read):
+                name, reason = f"dependence{first + len(barriers)}", f"slots of {channel.id} in both blocks"
+                barriers.append(DependenceBarrier(name, group, group, "threads", channel.depth, reason))
+                relays[group, channel.id] = name
+    return replace(made, barriers=tuple(barriers), relays=relays)
 
 
 def _alternating(

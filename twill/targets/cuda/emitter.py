@@ -129,8 +129,10 @@ class Emitter:
                 return [f"n > {when.offset}"] if when.offset >= self.least else []
 
     def of_pair(self, channel: str) -> bool:
-        """Whether a channel is full when both thread blocks of a pair have their tiles."""
-        return self.program.pairs and bool(self.program.channel(channel).by_mma)
+        """Whether a channel is full when both thread blocks of a pair have their tiles: MMAs alone read it.
+        What threads read too is full in each block, and the MMAs wait for a dependence barrier besides."""
+        one = self.program.channel(channel)
+        return self.program.pairs and bool(one.by_mma) and not one.releasing
 
 
 def issues(group: WarpProgram) -> bool:
