@@ -203,13 +203,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_31[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                    }
                 }
                 // cycle 1184, stage 0: mul.raised_32 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:81:20)
                 {
@@ -266,13 +268,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                        }
                     }
                     dependence9.wait(count_dependence9 + i - 1);
                     // cycle 352, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
@@ -304,13 +308,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_31[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_29[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_31[0] = fmaxf(raised_31[0], chains_[i_]);
+                        }
                     }
                     // cycle 1184, stage 0: mul.raised_32 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:81:20)
                     {
@@ -366,13 +372,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_38[(((2 * i_) & 127))], weights_38[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
+                    }
                 }
                 dependence9.wait(count_dependence9 + n - 1);
                 // cycle 352, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
@@ -520,13 +528,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                        }
                     }
                     // cycle 268, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
                     {
@@ -576,13 +586,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                        }
                     }
                     if (i >= 2) dependence3.wait(count_dependence3 + i - 2);
                     dependence8.wait(count_dependence8 + i);
@@ -620,13 +632,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                    }
                 }
                 // cycle 268, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
                 {
@@ -676,13 +690,15 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
-                    float chains_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                    }
                 }
                 if (n > 1) dependence3.wait(count_dependence3 + n - 2);
                 dependence8.wait(count_dependence8 + n - 1);
