@@ -31,7 +31,8 @@ from measure import table
 from twill.bench import profile_target as once
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.generate import GenerateOptions, files, generate
+from twill.generate import files, generate
+from twill.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch import build
 

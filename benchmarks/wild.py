@@ -26,9 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measure import machine, table
 
+from twill.built import without_warnings
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.generate import Generated, GenerateOptions, files, generate, with_fewer_registers
+from twill.generate import files, generate
+from twill.generated import Generated, GenerateOptions
 from twill.inputs import Inputs, cases
 from twill.ir.program import Program
 from twill.ir.schedule import Result
@@ -166,7 +168,7 @@ def tried(name: str, path: Path, arch: str, limit: float, keep: Path | None) -> 
     except TwillError as problem:
         return Row(name, generated="no", remarks=said(problem))
     built, warnings = compiled(made, keep / name if keep else None)
-    if warnings and (other := with_fewer_registers(inputs, options, made, warnings)):
+    if warnings and (other := without_warnings(inputs, options, made, warnings)):
         made = other
         built, warnings = compiled(made, keep / name if keep else None)
     intervals = ", ".join(interval(result) for result in made.results.values())

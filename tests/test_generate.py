@@ -1,16 +1,20 @@
-"""Kernels that ptxas would build with spills: scheduled again for fewer registers."""
+"""Kernels that are wrong, or that ptxas would build with spills: scheduled again."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from twill import generate as module
-from twill.generate import Generated, GenerateOptions, generate, with_fewer_registers
+from twill import built as module
+from twill import generate as generation
+from twill.built import without_warnings
+from twill.diagnostics import TwillError
+from twill.generate import generate
+from twill.generated import Generated, GenerateOptions
 from twill.inputs import Inputs
 
 SPILLED = ("260 bytes of registers are spilled, of 240 registers per thread: take a smaller tile",)
-GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90")
+GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", subtile=1)
 OPTIONS = GenerateOptions(time_limit=20, check=False)
 
 
@@ -23,7 +27,7 @@ def tried_with(monkeypatch: pytest.MonkeyPatch, gemm: Generated, good: int) -> l
     """The registers that are tried, where a kernel of at most `good` has no warnings."""
     tried = list[int | None]()
 
-    def again(inputs: Inputs, options: GenerateOptions, on_progress: object) -> Generated:
+    def again(inputs: Inputs, *_: object) -> Generated:
         tried.append(inputs.registers)
         return gemm
 
@@ -39,7 +43,7 @@ def tried_with(monkeypatch: pytest.MonkeyPatch, gemm: Generated, good: int) -> l
 def test_fewer_registers_until_nothing_is_spilled(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     most = max(group.registers for one in gemm.loops for group in one.solution.groups)
     tried = tried_with(monkeypatch, gemm, most - 20)
-    found = with_fewer_registers(GEMM, OPTIONS, gemm, SPILLED)
+    found = without_warnings(GEMM, OPTIONS, gemm, SPILLED)
     assert found
     assert tried == [most - 8, most - 24]
     assert found.program.notes[-1].startswith(
@@ -53,7 +57,7 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
 ) -> None:
     tried = list[int]()
 
-    def again(inputs: Inputs, options: GenerateOptions, on_progress: object) -> Generated:
+    def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
         assert inputs.registers is None
         tried.append(options.lowering.most_blocks)
         return gemm
@@ -65,7 +69,7 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
     monkeypatch.setattr(module, "_said", said)
     launch = replace(gemm.program.launch, blocks=4)
     shared = replace(gemm, program=replace(gemm.program, launch=launch))
-    found = with_fewer_registers(GEMM, OPTIONS, shared, SPILLED)
+    found = without_warnings(GEMM, OPTIONS, shared, SPILLED)
     assert found
     assert tried == [3, 2]
     assert found.program.notes[-1].startswith("2 thread blocks on an SM at most: otherwise 260")
@@ -73,15 +77,36 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
 
 def test_the_kernel_stays_where_nothing_helps(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     tried = tried_with(monkeypatch, gemm, 0)
-    assert with_fewer_registers(GEMM, OPTIONS, gemm, SPILLED) is None
+    assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None
     assert len(tried) == 3
 
 
 def test_what_the_user_has_fixed_stays(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     tried = tried_with(monkeypatch, gemm, 255)
-    fixed = Inputs(GEMM.spec, arch="sm90", registers=200)
-    assert with_fewer_registers(fixed, OPTIONS, gemm, SPILLED) is None
+    fixed = Inputs(GEMM.spec, arch="sm90", subtile=1, registers=200)
+    assert without_warnings(fixed, OPTIONS, gemm, SPILLED) is None
     given = GenerateOptions(schedules=("one.json",))
-    assert with_fewer_registers(GEMM, given, gemm, SPILLED) is None
-    assert with_fewer_registers(GEMM, OPTIONS, gemm, ()) is None
+    assert without_warnings(GEMM, given, gemm, SPILLED) is None
+    assert without_warnings(GEMM, OPTIONS, gemm, ()) is None
     assert not tried
+
+
+@pytest.mark.parametrize("wrong", [2, 1])
+def test_a_kernel_whose_overlap_is_wrong_has_none(monkeypatch: pytest.MonkeyPatch, wrong: int) -> None:
+    """`wrong` iterations in flight, and more."""
+
+    def checked(made: Generated, *_: object) -> None:
+        if made.loops[0].solution.in_flight(made.loops[0].problem) >= wrong:
+            raise TwillError("a slot holds nothing")
+
+    monkeypatch.setattr(generation, "_checked", checked)
+    spec = "examples/ttgir/fa_fwd.sm90.ttgir"
+    options = replace(OPTIONS, check=True)
+    if wrong == 1:
+        with pytest.raises(TwillError, match="a slot holds nothing"):
+            generate(replace(GEMM, spec=spec), options)
+        return
+    made = generate(replace(GEMM, spec=spec), options)
+    (warning,) = made.program.warnings
+    assert warning.startswith("one iteration is in flight at a time: a slot holds nothing")
+    assert f"// {warning}" in made.cuda

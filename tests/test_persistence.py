@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from tests.kernels.programs import loops, program
+from twill import built, candidates, persistence
 from twill import generate as module
-from twill import persistence
+from twill.built import without_warnings
 from twill.diagnostics import TwillError
-from twill.generate import Generated, GenerateOptions, generate, with_fewer_registers
+from twill.generate import generate
+from twill.generated import Generated, GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.persistence import gathers, open_to_it
@@ -34,22 +36,22 @@ def walks(made: Generated) -> bool:
 
 def test_a_kernel_is_made_persistent_where_that_is_predicted_to_be_faster(gemm: Generated) -> None:
     assert walks(gemm)
-    assert gemm.plain is not None
-    assert not walks(gemm.plain)
+    (written,) = gemm.others
+    assert not walks(written)
     (note,) = (note for note in gemm.program.notes if note.startswith("made persistent: a tile of 16 "))
     assert f"// {note}" in gemm.cuda
 
 
 def test_the_loop_is_solved_once(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
-    solved, solve = list[str](), module._solved  # pyright: ignore[reportPrivateUsage]
+    names, solve = list[str](), candidates.solved
 
     def counted(problem: Any, *rest: Any) -> Any:
-        solved.append(problem.name)
+        names.append(problem.name)
         return solve(problem, *rest)
 
-    monkeypatch.setattr(module, "_solved", counted)
+    monkeypatch.setattr(candidates, "solved", counted)
     again = generate(GEMM, OPTIONS)
-    assert solved == ["gemm/for.0"]
+    assert names == ["gemm/for.0"]
     assert list(again.results) == ["gemm/for.0/for.0"]
     assert again.results["gemm/for.0/for.0"].problem.name == "gemm/for.0/for.0"
     assert again.cuda == gemm.cuda
@@ -62,7 +64,7 @@ def test_a_given_number_of_tiles_in_flight_leaves_it_as_it_is_written() -> None:
 @pytest.mark.parametrize("persistent", [False, True])
 def test_the_user_decides(persistent: bool) -> None:
     made = generate(replace(GEMM, persistent=persistent), OPTIONS)
-    assert (walks(made), made.plain) == (persistent, None)
+    assert (walks(made), made.others) == (persistent, ())
 
 
 @pytest.mark.parametrize("example", ["gemm_persistent.sm90", "gemm.sm100"])
@@ -112,7 +114,7 @@ def test_thread_blocks_that_overlap_arithmetic_with_mmas_stay(
 
     monkeypatch.setattr(persistence, "predict", predict)
     made = generate(replace(GEMM, spec="tests/kernels/ttgir/clamped.sm90.ttgir"), OPTIONS)
-    by_tma = (made.plain or made).program.by_tma
+    by_tma = (*made.others, made)[0].program.by_tma
     assert by_tma is not None
     assert by_tma.blocks == 2
     assert walks(made) == walking
@@ -122,21 +124,24 @@ def test_a_kernel_that_becomes_slower_without_spills_is_as_it_is_written(
     monkeypatch: pytest.MonkeyPatch, gemm: Generated
 ) -> None:
     tried = list[tuple[int | None, bool | None]]()
+    (written,) = gemm.others
 
-    def again(inputs: Inputs, options: GenerateOptions, on_progress: object) -> Generated:
+    def again(inputs: Inputs, *_: object) -> Generated:
         tried.append((inputs.registers, inputs.persistent))
         return gemm
 
     def said(made: Generated) -> tuple[str, ...]:
-        return () if made is gemm.plain or made.plain is None else SPILLED
+        return () if made is written else SPILLED
 
-    monkeypatch.setattr(module, "generate", again)
-    monkeypatch.setattr(module, "_said", said)
-    found = with_fewer_registers(GEMM, OPTIONS, gemm, SPILLED)
+    monkeypatch.setattr(built, "generate", again)
+    monkeypatch.setattr(built, "_said", said)
+    found = without_warnings(replace(GEMM, subtile=1), OPTIONS, gemm, SPILLED)
     assert [persistent for _, persistent in tried] == [True] * 3
     assert found
     assert not walks(found)
-    assert found.program.notes[-1].startswith("not made persistent: 4 bytes of registers are spilled")
+    assert found.program.notes[-1].startswith(
+        "not made persistent: otherwise 4 bytes of registers are spilled"
+    )
 
 
 def test_a_persistent_kernel_that_is_wrong_is_as_it_is_written(
@@ -144,10 +149,10 @@ def test_a_persistent_kernel_that_is_wrong_is_as_it_is_written(
 ) -> None:
     check = module._checked  # pyright: ignore[reportPrivateUsage]
 
-    def checked(made: Program, on_progress: Any) -> Any:
-        if made is gemm.program or any("twill_grid_x" in one.name for one in made.function.args):
+    def checked(made: Generated, *rest: Any) -> Any:
+        if any("twill_grid_x" in one.name for one in made.program.function.args):
             raise TwillError("a slot holds nothing")
-        return check(made, on_progress)
+        return check(made, *rest)
 
     monkeypatch.setattr(module, "_checked", checked)
     found = generate(GEMM, replace(OPTIONS, check=True))

@@ -5,9 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from twill import generate as module
+from twill import built as build
+from twill import candidates as module
+from twill.built import without_warnings
 from twill.explain import explained
-from twill.generate import Generated, GenerateOptions, generate, without_warnings
+from twill.generate import generate
+from twill.generated import Generated, GenerateOptions
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
@@ -79,7 +82,7 @@ def test_sub_tiles_are_taken_where_they_are_faster(monkeypatch: pytest.MonkeyPat
         return slow[made.subtile]
 
     monkeypatch.setattr(module, "divided", promising)
-    monkeypatch.setattr(module, "_pace", pace)
+    monkeypatch.setattr(module, "pace", pace)
     slow.update({1: 1000.0, 2: 900.0})
     made = generate(GEMM, OPTIONS)
     assert made.subtile == 2
@@ -97,7 +100,7 @@ def test_sub_tiles_are_taken_where_whole_tiles_spill(
     def said(made: Generated) -> Sequence[str]:
         return SPILLED if made.subtile in spilling else ()
 
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(build, "_said", said)
     made = without_warnings(GEMM, OPTIONS, gemm, SPILLED)
     assert made
     assert made.subtile == 2

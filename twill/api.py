@@ -41,8 +41,9 @@ def compile(  # noqa: A001 (as users say it)
     over; `what_if` are the other fields of `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises
     TwillError for bad input.
     """
+    from twill.built import built
     from twill.extract.frontend.source import described
-    from twill.generate import GenerateOptions, built
+    from twill.generated import GenerateOptions
     from twill.launch.load import load
 
     spec, given, constants = described(kernel, arch, settings or {})

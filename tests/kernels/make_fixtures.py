@@ -12,7 +12,8 @@ from tests.kernels.kernels import VARIANTS
 from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, EXAMPLES, POLYNOMIAL, architecture
 from twill.extract.frontend.triton import capture
 from twill.files import write_schedule
-from twill.generate import GenerateOptions, generate
+from twill.generate import generate
+from twill.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.search import Options
 

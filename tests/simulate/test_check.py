@@ -13,7 +13,8 @@ from tests.simulate.mutate import mutants
 from tests.simulate.test_hazards import dropped
 from twill.cli import run
 from twill.diagnostics import TwillError
-from twill.generate import GenerateOptions, generate
+from twill.generate import generate
+from twill.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read

@@ -28,7 +28,7 @@ from twill.emulate import load
 from twill.emulate.arrays import decoded, encoded
 from twill.export import exported
 from twill.extract.frontend.gluon import Compiled, compiled
-from twill.generate import Generated
+from twill.generated import Generated
 from twill.ir.loop import Blocked, Function, Linear, NvidiaMma, Pointer, Slice
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk

@@ -8,7 +8,8 @@ from tests.kernels.programs import program
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
-from twill.generate import GenerateOptions, generate
+from twill.generate import generate
+from twill.generated import GenerateOptions
 from twill.inputs import Inputs, cases
 from twill.ir.statements import Compute, walk
 from twill.ops.table import role

@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("triton")
 
 from twill.diagnostics import JointError, Location, TwillError, together
-from twill.generate import GenerateOptions, generate
+from twill.generate import generate
+from twill.generated import GenerateOptions
 from twill.inputs import Inputs, cases
 from twill.refusals import refusals
 

@@ -99,7 +99,7 @@ def bench(
     from twill.bench.page import document, text
     from twill.bench.run import Wanted
     from twill.bench.run import bench as measured
-    from twill.generate import built as build
+    from twill.built import built as build
 
     ready()
     requested = inputs(spec, options)

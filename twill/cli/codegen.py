@@ -21,7 +21,7 @@ from twill.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from twill.generate import Generated, GenerateOptions
+    from twill.generated import Generated, GenerateOptions
     from twill.inputs import Inputs
 
 
@@ -91,8 +91,9 @@ def _say_unchecked(made: "Generated") -> None:
 def _built(out: Path, made: "Generated", requested: "Inputs", wanted: "GenerateOptions") -> "Generated":
     """The kernel that is built in a folder: another one, for fewer registers, where ptxas spills and that
     helps."""
+    from twill.built import without_warnings
     from twill.cli.output import note, write_all
-    from twill.generate import files, without_warnings
+    from twill.generate import files
     from twill.launch.build import LIBRARY, LOG
     from twill.launch.build import build as built
 

@@ -24,7 +24,7 @@ from twill.cli.options import (
 
 if TYPE_CHECKING:
     from twill.cli.output import Contents
-    from twill.generate import Generated
+    from twill.generated import Generated
     from twill.ir.program import Program
     from twill.simulate.predict import Predicted
     from twill.warp.tasks import Scheduled

@@ -23,7 +23,8 @@ def work(key: str, path: Path, machine: str | None, seconds: float, subtile: int
 
 def made(path: Path, machine: str | None, seconds: float, subtile: int | None = None) -> Outcome:
     """Never raises: whatever goes wrong, Triton's kernel is there."""
-    from twill.generate import GenerateOptions, built
+    from twill.built import built
+    from twill.generated import GenerateOptions
     from twill.inputs import Inputs
     from twill.launch.build import nvcc
 

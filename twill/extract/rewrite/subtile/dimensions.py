@@ -179,6 +179,7 @@ _ALIKE: frozenset[Role] = frozenset(
     {
         "value",
         "bitcast",
+        "round",
         "select",
         "add",
         "subtract",

@@ -1,0 +1,164 @@
+"""Kernels that nvcc has built: another one where ptxas spills registers or serializes MMAs.
+
+`built` takes `Inputs` and returns the folder of the kernel in the user's cache; `without_warnings` returns
+the kernel to build instead of one that ptxas warns of.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import monotonic
+
+from twill.diagnostics import TwillError
+from twill.generate import files, generate, notes, right
+from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace
+from twill.inputs import Inputs, origin
+from twill.subtiles import COUNT
+
+FEWER_BLOCKS = 2
+"""How many numbers of thread blocks on an SM are tried."""
+FEWER = (0, 16, 32)
+"""Registers below the first number that is tried, by attempt."""
+SLOWER = 1.5
+"""How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
+is taken to be better (estimate)."""
+RETRIES = 3
+"""Time limits for each loop after which no other kernel is tried."""
+
+
+def built(
+    inputs: Inputs,
+    options: GenerateOptions | None = None,
+    on_progress: ProgressCallback = lambda name, event: None,
+) -> Path:
+    """The folder of the generated and built kernel, in the user's cache; built only if it is not there
+    yet."""
+    from twill.launch.build import cached
+
+    options = options or GenerateOptions()
+    options = replace(options, execute=options.check)
+    module, machine = origin(inputs)
+    text = module.text
+    resolved = (
+        inputs
+        if module.file == inputs.spec
+        else replace(inputs, spec=text, settings=(), constants=tuple(module.constants.items()))
+    )
+    kept = [Path(path).read_text() for path in options.schedules]
+    key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
+    made = list[Generated]()
+
+    def make() -> Mapping[str, str]:
+        made.append(generate(resolved, options, on_progress))
+        return _texts(made[0])
+
+    def again(said: tuple[str, ...]) -> Mapping[str, str] | None:
+        other = without_warnings(resolved, options, made[0], said, on_progress)
+        return _texts(other) if other else None
+
+    return cached(key, make, again)
+
+
+def _texts(made: Generated) -> Mapping[str, str]:
+    """The output files, by name."""
+    return {name: make() for name, make in files(made).items()}
+
+
+@dataclass(frozen=True, slots=True)
+class _Retry:
+    """Another kernel to try."""
+
+    what: str
+    """What is tried, in words."""
+    why: str
+    """The note of the kernel, to which the warning is added that it avoids."""
+    make: Callable[[], Generated]
+    slowest: float = inf
+    """Simulated cycles of an iteration of each loop, together, above which the warning is better."""
+
+
+def without_warnings(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    said: Sequence[str],
+    on_progress: ProgressCallback = lambda name, event: None,
+) -> Generated | None:
+    """Another kernel where ptxas spilled registers or serialized MMAs (`said`): with sub-tiles, with fewer
+    thread blocks on an SM, scheduled for fewer registers, or in another form; its last note says which. None
+    where the user has decided, or no such kernel is right and built without these warnings in the time that
+    there is."""
+    if not said or options.schedules:
+        return None
+    warning = said[0].split(":")[0]
+    report, began = notes(made.program, "ptxas", on_progress), monotonic()
+    for retry in _retries(inputs, options, made, on_progress):
+        if monotonic() - began > RETRIES * options.time_limit * len(made.loops):
+            return None
+        report(f"{warning}; trying {retry.what}")
+        try:
+            other = retry.make()
+            if pace(other) <= retry.slowest and not _said(other):
+                return noted(right((other,), options, on_progress), f"{retry.why}: otherwise {warning}")
+        except TwillError:
+            continue
+    return None
+
+
+def _retries(
+    inputs: Inputs, options: GenerateOptions, made: Generated, on_progress: ProgressCallback
+) -> Iterator[_Retry]:
+    """What is tried, in this order. Problems that were solved already are not solved again."""
+    unchecked = replace(options, check=False, execute=False)
+
+    def making(changed: Inputs, most_blocks: int = options.lowering.most_blocks) -> Callable[[], Generated]:
+        lowering = replace(options.lowering, most_blocks=most_blocks)
+        return lambda: generate(changed, replace(unchecked, lowering=lowering), on_progress, made.searched)
+
+    if inputs.subtile is None and made.subtile == 1:
+        divided = making(replace(made.inputs, subtile=COUNT))
+        yield _Retry(f"{COUNT} sub-tiles", f"rows are divided into {COUNT} sub-tiles", divided, pace(made))
+    if inputs.registers is not None:
+        return
+    for blocks in _fewer_blocks(made):
+        what = f"{blocks} thread blocks on an SM"
+        yield _Retry(what, f"{what} at most", making(made.inputs, blocks))
+    slowest = pace(made.others[0]) if made.others else SLOWER * pace(made)
+    for form, limit in ((made, slowest), *((other, SLOWER * pace(other)) for other in made.others)):
+        before = "" if form is made else f"not {made.form}, "
+        if form is not made:
+            yield _Retry(f"it not {made.form}", f"not {made.form}", partial(_itself, form))
+        for registers in _fewer_registers(form):
+            what = f"{registers} registers per thread"
+            other = making(replace(form.inputs, registers=registers))
+            yield _Retry(f"{before}{what}", f"{before}scheduled for {what}", other, limit)
+
+
+def _fewer_blocks(made: Generated) -> Iterator[int]:
+    """Numbers of thread blocks on an SM: each has more registers then."""
+    most = made.program.resident_blocks
+    yield from range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1)
+
+
+def _fewer_registers(made: Generated) -> Iterator[int]:
+    """Registers per thread to schedule for."""
+    scheduled = max(group.registers for one in made.loops for group in one.solution.groups)
+    yield from ((scheduled - 1) // 8 * 8 - fewer for fewer in FEWER)
+
+
+def _itself(made: Generated) -> Generated:
+    return made
+
+
+def _said(made: Generated) -> tuple[str, ...]:
+    """What ptxas warns of."""
+    from twill.emit.files import write
+    from twill.launch.build import build
+
+    with TemporaryDirectory() as folder:
+        for name, text in _texts(made).items():
+            write(Path(folder) / name, text)
+        return build(Path(folder))

@@ -1,0 +1,191 @@
+"""The forms that a kernel may have: as it is written, with sub-tiles, persistent.
+
+`candidates` takes `Inputs` and returns the forms that are predicted to be worth it, the fastest first. Loops
+are scheduled and lowered to warp programs (`twill.loop_nest`); nothing is checked or built. A form that the
+user has decided on is the only one of its kind.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from time import monotonic
+
+from twill.attempts import Attempt, fastest
+from twill.diagnostics import TwillError
+from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, source
+from twill.given import fitting, given, refuse_foreign
+from twill.inputs import Case, Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+from twill.ir.search import Options, Progress
+from twill.subtiles import COUNT, better, divided, matching, note
+from twill.warp.plan import Draft
+
+DIVIDED, PERSISTENT = "divided into sub-tiles", "made persistent"
+FORMS = 2
+"""Time limits that the searches for a loop have together, in all forms of the kernel."""
+LEAST = 0.25
+"""Part of the time limit that a search has in any case."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Session:
+    """What is the same for all forms of one kernel."""
+
+    options: GenerateOptions
+    on_progress: ProgressCallback
+    kept: Mapping[str, Result]
+    """The given schedules, by the names of the loops."""
+    searched: list[Result]
+    """What every search has found, added to by each."""
+    seconds: list[float] = field(default_factory=list[float])
+    """How long each search took."""
+
+
+def candidates(
+    inputs: Inputs,
+    options: GenerateOptions,
+    on_progress: ProgressCallback,
+    searched: Sequence[Result] = (),
+) -> tuple[Generated, ...]:
+    """The forms of a kernel, that predicted to be fastest first.
+
+    Where `inputs.subtile` is None, rows are divided into sub-tiles where the loops then take fewer cycles.
+    With `inputs.persistent` None the kernel is made persistent where that is predicted to be faster, and
+    neither schedules nor the number of tiles in flight are given. Problems of `searched` are not solved
+    again. Raises TwillError where the kernel has no form: a loop without a schedule, an operation that cannot
+    be lowered.
+    """
+    session = _Session(options, on_progress, given(options.schedules), list(searched))
+    if inputs.subtile is None and session.kept:
+        inputs = replace(inputs, subtile=matching(inputs, session.kept))
+    written = _as_written(replace(inputs, persistent=bool(inputs.persistent)), session)
+    forms = (*_persistent_if_faster(inputs, session, written[0]), *written)
+    return tuple(replace(one, searched=tuple(session.searched)) for one in forms)
+
+
+def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
+    """The kernel with whole tiles, and before it that with sub-tiles where its loops are faster so."""
+    decided = inputs.subtile is not None or inputs.pins is not None
+    try:
+        whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), session)
+    except TwillError:
+        found = () if decided else _with_sub_tiles(inputs, session, inf)
+        if not found:
+            raise
+        return found
+    if not divided(inputs, whole.cases, list(whole.results.values())):
+        return (whole,)
+    return (*_with_sub_tiles(inputs, session, pace(whole)), whole)
+
+
+def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[Generated, ...]:
+    """The kernel with sub-tiles; nothing where its loops are not faster than whole tiles, which take `before`
+    cycles."""
+    made = _alternative(replace(inputs, subtile=COUNT), session)
+    if made is None or not better(pace(made), before):
+        return ()
+    said = note(pace(made), before)
+    session.on_progress(made.program.function.name, Progress(0.0, "sub-tiles", 0, "note", said))
+    return (noted(replace(made, form=DIVIDED), said),)
+
+
+def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated) -> tuple[Generated, ...]:
+    """The persistent kernel, where that is open and predicted to be faster than as it is `written`."""
+    from twill.persistence import faster, open_to_it
+
+    decided = inputs.persistent is not None or session.options.lowering.tiles is not None
+    if decided or session.kept or not open_to_it(written.program, written.loops):
+        return ()
+    other = _alternative(replace(written.inputs, persistent=True), session)
+    why = other and faster((written.program, written.loops), (other.program, other.loops))
+    return (noted(replace(other, form=PERSISTENT), why),) if other and why else ()
+
+
+def _alternative(inputs: Inputs, session: _Session) -> Generated | None:
+    """Another form; None where it has no schedule or cannot be lowered."""
+    try:
+        return _lowered(inputs, session)
+    except TwillError:
+        return None
+
+
+def _lowered(inputs: Inputs, session: _Session) -> Generated:
+    """One form, with the implementations of operations that are predicted to be fastest."""
+    from twill.targets import EXACT_LAYOUTS
+    from twill.warp.validate import validate
+
+    lowering = session.options.lowering
+    in_order = inputs.in_order or lowering.pairs or lowering.dynamic
+    found = cases(replace(inputs, in_order=in_order, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
+    refuse_foreign(session.kept, [case.problem.name for case in found])
+
+    def attempt(tried: Sequence[Case]) -> Attempt:
+        return _attempt(tried, session)
+
+    one = attempt(found) if session.kept else fastest(found, attempt)
+    validate(one.program, one.loops[0].machine.limits)
+    cuda = source(one.program, one.loops)
+    return Generated(inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases)
+
+
+def _attempt(found: Sequence[Case], session: _Session) -> Attempt:
+    """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
+    from twill.loop_nest import program
+
+    results = dict[str, Result]()
+
+    def solve(problem: Problem) -> Result:
+        kept = session.kept.get(problem.name)
+        results[problem.name] = fitting(kept, problem) if kept else _searched(problem, len(found), session)
+        return results[problem.name]
+
+    dumps = dict[str, str]()
+
+    def observe(name: str, draft: Draft) -> None:
+        from twill.warp.dump import dumped
+
+        if session.options.dump:
+            dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
+
+    made, loops = program(found, solve, session.options.lowering, observe)
+    return Attempt(tuple(found), made, loops, results, dumps)
+
+
+def _searched(problem: Problem, loops: int, session: _Session) -> Result:
+    """The result of a search; that of a problem which is alike is taken again."""
+    for one in session.searched:
+        if _alike(one.problem, problem):
+            return replace(one, problem=problem)
+    began = monotonic()
+    limit = session.options.time_limit
+    left = FORMS * limit * loops - sum(session.seconds)
+    search = Options(
+        time_limit=max(LEAST * limit, min(limit, left)),
+        max_in_flight=session.options.max_in_flight,
+        explain=False,
+    )
+    found = solved(problem, search, session.on_progress)
+    session.searched.append(found)
+    session.seconds.append(monotonic() - began)
+    return found
+
+
+def solved(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
+    """The result for the implementation that the problem has: which one is best follows from the programs."""
+    from twill.pipeline import among_implementations, solve
+
+    found = solve(
+        replace(problem, implementations=()), search, lambda event: on_progress(problem.name, event)
+    )
+    return among_implementations(found, problem) if problem.implementations else found
+
+
+def _alike(one: Problem, other: Problem) -> bool:
+    """Whether two problems are the same but for names and places in the source."""
+    return _nowhere(one) == _nowhere(other)
+
+
+def _nowhere(problem: Problem) -> Problem:
+    operations = tuple(replace(op, location=None) for op in problem.operations)
+    return replace(problem, name="", source=None, operations=operations)

@@ -1,0 +1,94 @@
+"""A generated kernel, and the options of its generation (`twill.generate`)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from twill.inputs import Case, Inputs
+from twill.ir.checked import Checked
+from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.ir.search import Progress
+from twill.warp.plan import Options as Lowering
+from twill.warp.tasks import Scheduled
+
+ProgressCallback = Callable[[str, Progress], None]
+"""Called with each event of a search and the name of its loop."""
+
+
+@dataclass(frozen=True, slots=True)
+class GenerateOptions:
+    """Options of `twill.generate.generate`."""
+
+    time_limit: float = 60.0
+    """Seconds for scheduling each loop. Other forms of the kernel, which may be faster, have as much again
+    together."""
+    schedules: tuple[str, ...] = ()
+    """Schedule files (`twill.schedule/1`) to use instead of a search."""
+    lowering: Lowering = field(default_factory=Lowering)
+    check: bool = True
+    """Check the kernel once before it is handed over (`twill.simulate.check`)."""
+    execute: bool = False
+    """Where it is checked, also execute the PTX that nvcc makes of it (`twill.emulate.check`)."""
+    max_in_flight: int | None = None
+    """The most iterations in flight of the schedules that are searched; None as in `twill.ir.search`."""
+    dump: bool = False
+    """Keep the draft after each pass of lowering."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generated:
+    """The warp programs of a kernel, with the schedules that they come from."""
+
+    inputs: Inputs
+    """What it was made of, with everything decided that the user left open."""
+    program: Program
+    loops: tuple[Scheduled, ...]
+    results: Mapping[str, Result]
+    """The schedules with their evidence, by the paths of the loops."""
+    cuda: str
+    """The source, which `twill simulate` makes too: it refuses what `twill codegen` refuses."""
+    dumps: Mapping[str, str] = field(default_factory=dict[str, str])
+    """By file name: the draft after each pass of lowering, where `GenerateOptions.dump` says so."""
+    cases: tuple[Case, ...] = ()
+    """The loops with their costs, in the order of `loops`."""
+    checked: Checked | None = None
+    """What was run to check it; None where nothing was."""
+    form: str = ""
+    """What was done to the kernel because it is predicted to be faster so, such as `made persistent`."""
+    others: tuple["Generated", ...] = ()
+    """Its other forms, which are taken where this one is wrong or ptxas spills; best first."""
+    searched: tuple[Result, ...] = ()
+    """The results of all searches that were made for it, which need not be made again."""
+
+    @property
+    def subtile(self) -> int:
+        """Sub-tiles that its rows are divided into."""
+        return self.inputs.subtile or 1
+
+
+def noted(made: Generated, *notes: str) -> Generated:
+    """The kernel with further notes, in its program and its CUDA."""
+    return _printed(made, replace(made.program, notes=(*made.program.notes, *notes)))
+
+
+def warned(made: Generated, *warnings: str) -> Generated:
+    """The kernel with further warnings, in its program and its CUDA."""
+    return _printed(made, replace(made.program, warnings=(*made.program.warnings, *warnings)))
+
+
+def _printed(made: Generated, program: Program) -> Generated:
+    return replace(made, program=program, cuda=source(program, made.loops))
+
+
+def source(program: Program, loops: Sequence[Scheduled]) -> str:
+    """The CUDA C++ of a program. Raises TwillError for what cannot be generated."""
+    from twill.targets import target
+
+    return target(loops[0].machine.arch).source(program)
+
+
+def pace(made: Generated) -> float:
+    """Simulated machine cycles of an iteration of each loop, together."""
+    from twill.simulate.predict import predict
+
+    return sum(loop.interval for loop in predict(made.program, made.loops).loops.values())

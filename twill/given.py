@@ -1,0 +1,51 @@
+"""Schedules that the user gives instead of a search: read from files, refused where they belong to another
+kernel."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from twill.diagnostics import TwillError
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+
+
+def given(paths: Iterable[str]) -> dict[str, Result]:
+    """The schedules of some files, by loop name. Raises TwillError for two of one loop."""
+    from twill.files import load, read_schedule
+
+    found = dict[str, Result]()
+    for path in paths:
+        result = read_schedule(load(path), path).result
+        if result.problem.name in found:
+            raise TwillError(f"{path} is a second schedule for {result.problem.name}")
+        found[result.problem.name] = result
+    return found
+
+
+def refuse_foreign(kept: Mapping[str, Result], loops: Sequence[str]) -> None:
+    """Raises TwillError for a schedule of a loop that the kernel does not have."""
+    for name in kept:
+        if name not in loops:
+            raise TwillError(
+                f"the given schedule is for {name}, and the kernel has {', '.join(loops)}",
+                help="leave that --schedule out",
+            )
+
+
+def fitting(result: Result, problem: Problem) -> Result:
+    """A given schedule, if it keeps all rules and has the same operations and dependences; its costs may
+    differ. Raises TwillError otherwise."""
+    from twill.verify import check_result
+
+    same = [op.id for op in result.problem.operations] == [op.id for op in problem.operations]
+    same = same and {(e.src, e.dst, e.distance) for e in result.problem.edges} == {
+        (e.src, e.dst, e.distance) for e in problem.edges
+    }
+    if not same:
+        raise TwillError(
+            f"the given schedule for {problem.name} belongs to another loop: its operations or dependences"
+            " differ"
+        )
+    broken = check_result(result)
+    if broken:
+        raise TwillError(f"the given schedule for {problem.name} breaks a rule: {broken[0]}")
+    return result
