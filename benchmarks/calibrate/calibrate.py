@@ -1,8 +1,8 @@
-"""Measures the costs a tile-level scheduler uses, on the Hopper GPU of this machine.
+"""Measures the costs a tile-level scheduler uses, on the Hopper or Blackwell GPU of this machine.
 
-Takes nothing but `nvcc` and a GPU: builds `calibrate.cu` beside this file, runs it, and writes its records as
-JSON with the device, the date and the command that made them (`results/<device>.json`). All numbers are SM
-cycles.
+Takes nothing but `nvcc` and a GPU: builds `hopper.cu` or `blackwell.cu` beside this file, runs it, and writes
+its records as JSON with the device, the date and the command that made them (`results/<device>.json`). All
+numbers are SM cycles. `machine.py` puts those of a Blackwell GPU into its machine file.
 
     python benchmarks/calibrate/calibrate.py [OUTPUT]
 """
@@ -20,7 +20,9 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 RUNTIME = HERE.parents[1] / "twill" / "targets" / "runtime"
-FLAGS = ("-std=c++17", "-O3", "-gencode=arch=compute_90a,code=sm_90a")
+FLAGS = ("-std=c++17", "-O3")
+SOURCES = {"9.0": ("hopper.cu", "90a"), "10.0": ("blackwell.cu", "100a"), "10.3": ("blackwell.cu", "103a")}
+"""By compute capability: the microbenchmarks, and the architecture that they are compiled for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +38,19 @@ class Record:
     each: float
 
 
-def build(output: Path) -> None:
-    """Compiles the microbenchmarks to `output`."""
-    command = ("nvcc", *FLAGS, f"-I{RUNTIME}", "-o", str(output), str(HERE / "calibrate.cu"))
+def capability() -> str:
+    """Of this machine's first GPU, such as 10.0."""
+    command = ("nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader", "--id=0")
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
+def build(output: Path, of: str) -> None:
+    """Compiles the microbenchmarks of a compute capability to `output`."""
+    if of not in SOURCES:
+        sys.exit(f"there are no microbenchmarks for compute capability {of}, only {', '.join(SOURCES)}")
+    source, arch = SOURCES[of]
+    target = f"-gencode=arch=compute_{arch},code=sm_{arch}"
+    command = ("nvcc", *FLAGS, target, f"-I{RUNTIME}", "-o", str(output), str(HERE / source))
     subprocess.run(command, check=True)
 
 
@@ -46,7 +58,7 @@ def measure() -> tuple[dict[str, Any], tuple[Record, ...]]:
     """Builds and runs the microbenchmarks: what they ran on, and their records in order."""
     with tempfile.TemporaryDirectory() as folder:
         program = Path(folder) / "calibrate"
-        build(program)
+        build(program, capability())
         lines = subprocess.run([program], check=True, capture_output=True, text=True).stdout.splitlines()
     device, *records = map(json.loads, lines)
     return device, tuple(Record(**record) for record in records)

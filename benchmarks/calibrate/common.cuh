@@ -1,10 +1,12 @@
-// Microbenchmarks of the costs a tile-level scheduler uses, on one Hopper multiprocessor, in SM cycles.
+// What the microbenchmarks of all architectures share: the harness, elementwise operations, shared memory, TMA,
+// synchronization, and the host's part.
 //
 // Every measurement runs a body `repeats` times in one CTA between two reads of clock64, from the first warp's start
 // to the last warp's end, and reports two numbers: `once`, the cycles of a single repeat less those of an empty body
 // (its latency, waits included; null beside a neighbour, where it has no meaning), and `each`, the slope between two
 // large repeat counts (its occupancy of the unit that limits it). Prints one JSON object a line: {"name", "parameters",
 // "once", "each"}.
+#pragma once
 #include <cuda_runtime.h>
 #include <dlfcn.h>
 
@@ -39,6 +41,11 @@ __device__ __forceinline__ float quad_sum(float x) {
     return x + __shfl_xor_sync(~0u, x, 2);
 }
 
+#ifndef CALIBRATE_FILLED
+/// Bytes of shared memory that are filled with 1.0 of fp16 first: what the tensor core multiplies.
+#define CALIBRATE_FILLED SHARED_BYTES
+#endif
+
 constexpr int SHARED_BYTES = 200 * 1024;
 constexpr int SAMPLES = 7;
 /// Bytes of global memory each CTA streams by TMA: 132 of them stay in L2 together.
@@ -54,6 +61,8 @@ struct Site {
     uint32_t group;
     /// Always zero, unknown to the compiler.
     int zero;
+    /// The address of tensor memory, where there is some.
+    uint32_t tensor = 0;
 };
 
 template <class Body>
@@ -61,18 +70,21 @@ __global__ void __launch_bounds__(Body::THREADS, 1)
     timed(const __grid_constant__ CUtensorMap map, long long* spans, int repeats, int zero) {
     extern __shared__ __align__(1024) uint8_t memory[];
     __shared__ long long begin[12], end[12];
-    for (int i = threadIdx.x; i < SHARED_BYTES / 4; i += blockDim.x) reinterpret_cast<uint32_t*>(memory)[i] = 0x3c003c00;
+    for (int i = threadIdx.x; i < CALIBRATE_FILLED / 4; i += blockDim.x) reinterpret_cast<uint32_t*>(memory)[i] = 0x3c003c00;
     fence_async_shared();
     Site site{shared_address(memory), &map, threadIdx.x / 128, zero};
     if (threadIdx.x == 0) Body::prepare(site);
     mbarrier_init_fence();
+    Body::enter(site);
     __syncthreads();
+    Body::ready(site);
     long long start = clock64();
     Body::run(site, repeats);
     long long stop = clock64();
     Body::finish(site, repeats);
     if (threadIdx.x % 32 == 0) begin[threadIdx.x / 32] = start, end[threadIdx.x / 32] = stop;
     __syncthreads();
+    Body::leave(site);
     if (threadIdx.x != 0) return;
     unsigned warps = blockDim.x / 32 - (Body::NEIGHBOUR ? 4 : 0);
     for (unsigned i = 1; i < warps; ++i) begin[0] = min(begin[0], begin[i]), end[0] = max(end[0], end[i]);
@@ -84,7 +96,19 @@ struct Bench {
     CUtensorMap map;
     long long* spans;
     int blocks;
+    void* data;
 };
+
+template <class Body>
+void launch(const Bench& bench, int threads, int blocks, int repeats) {
+    cudaLaunchAttribute cluster;
+    cluster.id = cudaLaunchAttributeClusterDimension;
+    cluster.val.clusterDim.x = Body::CLUSTER, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
+    cudaLaunchConfig_t config = {};
+    config.gridDim = blocks, config.blockDim = threads, config.dynamicSmemBytes = SHARED_BYTES;
+    config.attrs = &cluster, config.numAttrs = Body::CLUSTER > 1;
+    CHECK(cudaLaunchKernelEx(&config, timed<Body>, bench.map, bench.spans, repeats, 0));
+}
 
 /// Median over samples of the median over CTAs of one launch's cycles.
 template <class Body>
@@ -92,8 +116,7 @@ double cycles(const Bench& bench, int threads, int blocks, int repeats) {
     CHECK(cudaFuncSetAttribute(timed<Body>, cudaFuncAttributeMaxDynamicSharedMemorySize, SHARED_BYTES));
     std::vector<double> medians;
     for (int sample = 0; sample <= SAMPLES; ++sample) {
-        timed<Body><<<blocks, threads, SHARED_BYTES>>>(bench.map, bench.spans, repeats, 0);
-        CHECK(cudaGetLastError());
+        launch<Body>(bench, threads, blocks, repeats);
         CHECK(cudaDeviceSynchronize());
         std::vector<long long> spans(blocks);
         CHECK(cudaMemcpy(spans.data(), bench.spans, blocks * sizeof(long long), cudaMemcpyDeviceToHost));
@@ -120,8 +143,15 @@ struct Plain {
     static constexpr bool NEIGHBOUR = false;
     /// The most threads a CTA has: registers a thread are capped accordingly.
     static constexpr int THREADS = 256;
+    /// CTAs of a cluster.
+    static constexpr int CLUSTER = 1;
+    /// By one thread, by all threads, and by all threads behind the barrier that follows; then what is timed.
     static __device__ void prepare(const Site&) {}
+    static __device__ void enter(const Site&) {}
+    static __device__ void ready(Site&) {}
+    /// By all threads: in front of the last barrier, and behind it.
     static __device__ void finish(const Site&, int) {}
+    static __device__ void leave(const Site&) {}
 };
 
 /// Makes `x` a result: stored if a value unknown to the compiler is not what it always is.
@@ -130,70 +160,6 @@ __device__ __forceinline__ void keep(const Site& site, float (&x)[Count]) {
     if (site.zero == 0) return;
 #pragma unroll
     for (int i = 0; i < Count; ++i) asm volatile("st.shared.f32 [%0], %1;" ::"r"(site.shared + 4 * i), "f"(x[i]));
-}
-
-// ---- tensor core: one repeat is one instruction and group, with three more in flight ----------------------------------------
-
-// The first is peeled with `accumulate` 0, so that no ordinary instruction defines the accumulator: ptxas would
-// otherwise serialize the loop's instructions (C7515).
-#define MATRIX(STRUCT, N, CALL)                                                              \
-    template <bool FromRegisters>                                                            \
-    struct STRUCT : Plain {                                                                  \
-        static __device__ void run(const Site& site, int repeats) {                          \
-            if (repeats == 0) return;                                                        \
-            float d[N / 2];                                                                  \
-            const uint32_t fragment[4] = {site.zero + 1u, site.zero + 2u, site.zero + 3u, 4u}; \
-            const uint64_t a = matrix_descriptor(site.shared + site.group * 8192);              \
-            const uint64_t b = matrix_descriptor(site.shared + 16384);                          \
-            auto issue = [&](int accumulate) {                                               \
-                wgmma_fence();                                                               \
-                if constexpr (FromRegisters) CALL(d, fragment, b, accumulate);               \
-                else CALL(d, a, b, accumulate);                                              \
-                wgmma_commit();                                                              \
-            };                                                                               \
-            issue(0);                                                                        \
-            for (int i = 1; i < repeats; ++i) {                                              \
-                issue(1);                                                                    \
-                wgmma_wait<3>();                                                             \
-            }                                                                                \
-            wgmma_wait<0>();                                                                 \
-            keep(site, d);                                                                   \
-        }                                                                                    \
-    };
-
-#define MATRIX_16(N) TWILL_WGMMA_16(N, f16) MATRIX(F16_##N, N, wgmma_f16_f16_n##N)
-#define MATRIX_8(N) TWILL_WGMMA_8(N, e4m3, e4m3) MATRIX(E4M3_##N, N, wgmma_e4m3_e4m3_n##N)
-#define MATRIX_32(N) TWILL_WGMMA_32(N) MATRIX(TF32_##N, N, wgmma_tf32_tf32_n##N)
-#define MATRIX_BF16(N) TWILL_WGMMA_16(N, bf16) MATRIX(BF16_##N, N, wgmma_bf16_bf16_n##N)
-MATRIX_16(8)
-MATRIX_16(16)
-MATRIX_16(32)
-MATRIX_16(64)
-MATRIX_16(80)
-MATRIX_16(96)
-MATRIX_16(128)
-MATRIX_16(160)
-MATRIX_16(176)
-MATRIX_16(192)
-MATRIX_16(256)
-MATRIX_BF16(128)
-MATRIX_BF16(256)
-MATRIX_8(64)
-MATRIX_8(128)
-MATRIX_8(256)
-MATRIX_32(64)
-MATRIX_32(128)
-MATRIX_32(256)
-
-template <template <bool> class Matrix>
-void report_matrix(const Bench& bench, const char* type, int n, int k) {
-    std::string shape = "\"type\": \"" + std::string(type) + "\", \"m\": 64, \"n\": " + std::to_string(n) +
-                        ", \"k\": " + std::to_string(k);
-    for (int groups : {1, 2}) {
-        std::string suffix = ", \"groups\": " + std::to_string(groups) + ", \"a\": ";
-        report<Matrix<false>>(bench, "wgmma", shape + suffix + "\"shared\"", 128 * groups);
-        report<Matrix<true>>(bench, "wgmma", shape + suffix + "\"registers\"", 128 * groups);
-    }
 }
 
 // ---- elementwise: one repeat is one operation on a 64 x 128 tile held as an accumulator, 64 registers a thread -------
@@ -482,29 +448,7 @@ struct HandOver : Plain {
     }
 };
 
-// ---- the list ------------------------------------------------------------------------------------------------------------
-
-void report_tensor_core(const Bench& bench) {
-    report_matrix<F16_8>(bench, "f16", 8, 16);
-    report_matrix<F16_16>(bench, "f16", 16, 16);
-    report_matrix<F16_32>(bench, "f16", 32, 16);
-    report_matrix<F16_64>(bench, "f16", 64, 16);
-    report_matrix<F16_80>(bench, "f16", 80, 16);
-    report_matrix<F16_96>(bench, "f16", 96, 16);
-    report_matrix<F16_128>(bench, "f16", 128, 16);
-    report_matrix<F16_160>(bench, "f16", 160, 16);
-    report_matrix<F16_176>(bench, "f16", 176, 16);
-    report_matrix<F16_192>(bench, "f16", 192, 16);
-    report_matrix<F16_256>(bench, "f16", 256, 16);
-    report_matrix<BF16_128>(bench, "bf16", 128, 16);
-    report_matrix<BF16_256>(bench, "bf16", 256, 16);
-    report_matrix<E4M3_64>(bench, "e4m3", 64, 32);
-    report_matrix<E4M3_128>(bench, "e4m3", 128, 32);
-    report_matrix<E4M3_256>(bench, "e4m3", 256, 32);
-    report_matrix<TF32_64>(bench, "tf32", 64, 8);
-    report_matrix<TF32_128>(bench, "tf32", 128, 8);
-    report_matrix<TF32_256>(bench, "tf32", 256, 8);
-}
+// ---- records that all architectures have --------------------------------------------------------------------------
 
 /// One record per number of warp groups; each group holds its own 64 x 128 tile.
 template <class Body>
@@ -532,51 +476,6 @@ void report_elementwise(const Bench& bench) {
     report_groups<Convert<wide_e4m3>>(bench, "convert_e4m3", tile);
     report_groups<StoreMatrix>(bench, "store_matrix", tile);
     report_groups<LoadMatrix>(bench, "load_matrix", tile);
-}
-
-/// One record per number of warp groups, beside one more that issues `Matrix` without pause.
-template <class Body, class Matrix = F16_128<false>>
-void report_beside(const Bench& bench, const char* name, const std::string& parameters,
-                   const char* matrix = "wgmma f16 n128 a shared") {
-    std::string suffix = std::string(", \"beside\": \"") + matrix + "\"";
-    for (int groups : {1, 2}) {
-        std::string prefix = parameters + ", \"groups\": " + std::to_string(groups);
-        report<Beside<Body, Matrix>>(bench, name, prefix + suffix, 128 * (groups + 1));
-    }
-}
-
-/// The bodies of a softmax on a 64 x 128 tile each group.
-template <class Matrix>
-void report_softmax_beside(const Bench& bench, const char* matrix) {
-    std::string tile = "\"m\": 64, \"n\": 128";
-    report_beside<Elementwise<Exp2>, Matrix>(bench, "exp2", tile, matrix);
-    report_beside<Elementwise<Fma>, Matrix>(bench, "fma", tile, matrix);
-    report_beside<Elementwise<Add>, Matrix>(bench, "add", tile, matrix);
-    report_beside<Elementwise<Multiply>, Matrix>(bench, "multiply", tile, matrix);
-    report_beside<Elementwise<Maximum>, Matrix>(bench, "maximum", tile, matrix);
-    report_beside<Elementwise<FmaExp2>, Matrix>(bench, "fma_exp2", tile, matrix);
-    report_beside<Convert<pack_f16>, Matrix>(bench, "convert_f16", tile, matrix);
-    report_beside<Reduce<64, false>, Matrix>(bench, "row_maximum", tile, matrix);
-    report_beside<Reduce<64, true>, Matrix>(bench, "row_sum", tile, matrix);
-    report_beside<StoreMatrix, Matrix>(bench, "store_matrix", tile, matrix);
-}
-
-template <class Step>
-void report_coissue(const Bench& bench, const char* name) {
-    std::string step = std::string("\"with\": \"") + name + "\", \"ratio\": ";
-    report_groups<BesideExp2<Step, 1>>(bench, "exp2_16", step + "1");
-    report_groups<BesideExp2<Step, 2>>(bench, "exp2_16", step + "2");
-    report_groups<BesideExp2<Step, 4>>(bench, "exp2_16", step + "4");
-    report_groups<BesideExp2<Step, 6>>(bench, "exp2_16", step + "6");
-    report_beside<BesideExp2<Step, 1>>(bench, "exp2_16", step + "1");
-    report_beside<BesideExp2<Step, 4>>(bench, "exp2_16", step + "4");
-}
-
-template <class Step>
-void report_chain(const Bench& bench, const char* name) {
-    std::string step = std::string("\"step\": \"") + name + "\"";
-    report<Chain<Step>>(bench, "chain_16", step);
-    report_beside<Chain<Step>>(bench, "chain_16", step);
 }
 
 template <int Held>
@@ -641,34 +540,22 @@ CUtensorMap encode(void* data, uint64_t rows) {
     return map;
 }
 
-int main() {
+/// The buffers and the tensor map, on this machine's GPU; prints what that is.
+Bench opened() {
     cudaDeviceProp device;
     CHECK(cudaGetDeviceProperties(&device, 0));
     Bench bench;
     bench.blocks = device.multiProcessorCount;
-    void* data;
     size_t bytes = size_t(REGION_BYTES) * bench.blocks;
-    CHECK(cudaMalloc(&data, bytes));
-    CHECK(cudaMemset(data, 0, bytes));
+    CHECK(cudaMalloc(&bench.data, bytes));
+    CHECK(cudaMemset(bench.data, 0, bytes));
     CHECK(cudaMalloc(&bench.spans, bench.blocks * sizeof(long long)));
-    bench.map = encode(data, bytes / ROW_BYTES);
+    bench.map = encode(bench.data, bytes / ROW_BYTES);
     std::printf("{\"device\": \"%s\", \"multiprocessors\": %d}\n", device.name, bench.blocks);
-    report_tensor_core(bench);
-    report_elementwise(bench);
-    report_reduce<32>(bench);
-    report_reduce<64>(bench);
-    report_reduce<88>(bench);
-    report_softmax_beside<F16_128<false>>(bench, "wgmma f16 n128 a shared");
-    report_softmax_beside<F16_128<true>>(bench, "wgmma f16 n128 a registers");
-    report_coissue<Fma>(bench, "fma");
-    report_coissue<Add>(bench, "add");
-    report_coissue<Maximum>(bench, "maximum");
-    report_chain<Exp2>(bench, "exp2");
-    report_chain<Fma>(bench, "fma");
-    report_chain<Maximum>(bench, "maximum");
-    report_chain<ShuffleAdd>(bench, "shuffle_add");
-    report_movement(bench);
-    report_synchronization(bench);
-    CHECK(cudaFree(data));
+    return bench;
+}
+
+void closed(const Bench& bench) {
+    CHECK(cudaFree(bench.data));
     CHECK(cudaFree(bench.spans));
 }
