@@ -158,6 +158,26 @@ def pointers(
 
 
 @triton.jit
+def wrapped(
+    a, b, c, M, N, K, a_stride, b_stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr,
+    ACC: tl.constexpr,
+):  # fmt: skip
+    """c = a @ b of any size, rows of b contiguous; rows and columns beyond the end wrap around, pointers are carried."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    left = a + (m % M)[:, None] * a_stride + k[None, :]
+    right = b + k[:, None] * b_stride + (n % N)[None, :]
+    acc = tl.zeros([BLOCK_M, BLOCK_N], ACC)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        x = tl.load(left, k[None, :] < K - i * BLOCK_K, other=0.0)
+        y = tl.load(right, k[:, None] < K - i * BLOCK_K, other=0.0)
+        acc = tl.dot(x, y, acc, out_dtype=ACC)
+        left += BLOCK_K
+        right += BLOCK_K * b_stride
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+
+
+@triton.jit
 def across(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1199,6 +1219,7 @@ def continued(
 
 
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
+STRIDES = {"a_stride": "i32:16", "b_stride": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
 TILE = {"BLOCK_M": 128, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 8}
 STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K": 64, "num_warps": 4}
@@ -1214,6 +1235,9 @@ TWILL = {
     "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
     "pointers": {**HALF, **SIZES, **TILE},
+    "wrapped": {
+        **HALF, **dict.fromkeys(("M", "N", "K", "a_stride", "b_stride"), "i32"), **TILE, "ACC": tl.float32,
+    },
     "across": {**HALF, **SIZES, **TILE},
     "bumped": {**HALF, **SIZES, "stride": "i32:16", **TILE},
     "scaled": {**HALF, "left": "*fp32:16", "right": "*fp32:16", **SIZES, **TILE},
@@ -1369,6 +1393,13 @@ VARIANTS = {
         "matmul_into",
         {**dict.fromkeys("ab", "*i8:16"), "c": "*i32:16", "BLOCK_M": 32, "BLOCK_K": 64, "ACC": tl.int32},
     ),
+    "wrapped": ("wrapped", {}),
+    "wrapped_e4m3": ("wrapped", {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **STRIDES, "BLOCK_K": 128}),
+    "wrapped_integer": (
+        "wrapped",
+        {**dict.fromkeys("ab", "*i8:16"), "c": "*i32:16", **SIZES, **STRIDES, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.int32},
+    ),
+    "wrapped_bytes": ("wrapped", {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", "BLOCK_K": 128}),
     "across": ("across", {"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 4, "K": "i32:16"}),
     "bumped": ("bumped", {}),
     "clamped": ("clamped", {}),

@@ -51,6 +51,7 @@ FORMS = (
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer", "matmul_32_half"),
     *("nearest", "nearest_across", "nearest_32"),
     *("jumping", "query_gradient", "query_gradient_16", "queries", "masked", "deflated", "faded", "aged", "gram", "decayed", "columns"),
+    *("wrapped", "wrapped_e4m3", "wrapped_integer", "wrapped_bytes"),
     *("highest_bytes", "strips", "noted", "summed_columns", "summed_columns_16"),
     *("turned", "turned_32", "chosen", "columns_bytes", "columns_bytes_16"),
 )

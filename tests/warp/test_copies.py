@@ -9,11 +9,13 @@ from tests.kernels.programs import loops, program
 from twill.extract.reader.ttgir import read as read_module
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
+from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
 from twill.ops.pointer_loads import one_copy
 from twill.targets.cuda.copies import copies
-from twill.targets.cuda.fragments import linear
+from twill.targets.cuda.fragments import linear, numbered
+from twill.targets.cuda.register_loads import units
 from twill.targets.cuda.register_tiles import AnyPoint, Point
 from twill.targets.cuda.shared_tiles import copied
 from twill.targets.cuda.tiled_form import tiled_form
@@ -120,19 +122,100 @@ def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> Non
     assert not any("element by element" in note for note in made.warnings)
 
 
-def test_what_is_not_known_to_be_consecutive_is_loaded_element_by_element_with_a_note() -> None:
+def test_what_is_not_known_to_be_aligned_passes_through_registers_with_a_note() -> None:
     made = program("gathered")
-    notes = [note for note in made.warnings if "is loaded element by element" in note]
+    notes = [note for note in made.notes if "passes through registers, accesses of 2 bytes" in note]
     assert len(notes) == 2
     assert all("not known to be consecutive and aligned" in note for note in notes)
-    assert [channel.filled_by for channel in made.channels] == ["threads", "threads"]
+    loads = {load.along for one in _filled(made) for load in one.loads}
+    assert [channel.filled_by for channel in made.channels] == ["cp_async"]
+    assert loads == {1}
+    assert [group.warps for group in made.groups if group.only_moves] == [4]
+    assert not made.warnings
 
 
-def test_what_is_loaded_element_by_element_is_charged_for_it() -> None:
-    intervals = [loops(kernel)[1][0].solution.interval for kernel in ("gathered", "gathered_rows")]
-    assert intervals[0] > 100 * intervals[1]
-    rows, columns = 128, 64
-    assert intervals[0] >= 2 * rows * columns * 22, "about 22 cycles an element, of two tiles"
+def _filled(made: Program) -> list[ProducerLoad]:
+    return [one for group in made.groups for one in walk(group.body) if isinstance(one, ProducerLoad)]
+
+
+@pytest.mark.parametrize(
+    ("kernel", "accesses"),
+    [
+        ("wrapped", {"x": (2, 1), "y": (2, 1)}),
+        ("wrapped_e4m3", {"x": (16, None), "y": (4, 1)}),
+        ("wrapped_integer", {"x": (16, None), "y": (4, 1)}),
+        ("wrapped_bytes", {"x": (1, 1), "y": (1, 1)}),
+        ("turned", {"a": (2, 0), "b": (2, 1)}),
+    ],
+)
+def test_accesses_are_as_wide_as_is_known_and_along_what_is_contiguous(
+    kernel: str, accesses: dict[str, tuple[int, int | None]]
+) -> None:
+    """A tile of bytes goes to shared memory transposed: whole words are read along its rows."""
+    made = program(kernel)
+    loads = [load for one in _filled(made) for load in one.loads]
+    found = {made.op(one.ops[-1]).result.name.lstrip("%")[0]: (one.vector, one.along) for one in loads}
+    assert found == accesses
+
+
+def test_loads_through_registers_hold_the_group_that_loads() -> None:
+    """10 bytes in a cycle (machines/h200.toml)."""
+    slow, fast = (loops(kernel)[1][0].solution.interval for kernel in ("gathered", "gathered_rows"))
+    assert slow >= 2 * 128 * 64 * 2 / 10
+    assert fast < slow / 4
+
+
+@pytest.mark.parametrize(
+    ("shape", "transposed", "dtype", "access", "along", "warps"),
+    [
+        ((128, 64), False, "f16", 2, 1, 4),
+        ((64, 128), False, "bf16", 2, 1, 4),
+        ((64, 16), True, "f16", 2, 0, 4),
+        ((16, 64), False, "f16", 2, 0, 4),
+        ((128, 128), True, "i8", 4, 1, 4),
+        ((64, 64), True, "f8E4M3FN", 2, 1, 4),
+        ((32, 64), False, "i8", 1, 1, 1),
+        ((96, 48), False, "f16", 2, 1, 4),
+        ((48, 96), False, "f16", 2, 0, 4),
+    ],
+)
+@pytest.mark.parametrize("swizzled", [True, False])
+def test_every_word_goes_where_tma_would_put_it(
+    shape: tuple[int, int], transposed: bool, dtype: str, access: int, along: int, warps: int, swizzled: bool
+) -> None:
+    """The accesses of all threads cover the tile once, and each word lies where the swizzle has it."""
+    size, rows = (1 if dtype.endswith(("8", "N")) else 2), shape[1] if transposed else shape[0]
+    columns = shape[0] if transposed else shape[1]
+    line = min(128, columns * size & -(columns * size)) if swizzled else columns * size
+    encoding = NvmmaShared(line, transposed, 8 * size, False) if swizzled else None
+    if not swizzled and transposed:
+        pytest.skip("a tile without a swizzle lies row by row")
+    tensor = SlotTensor("x", shape, Scalar(dtype), encoding, 0, shape[0] * shape[1] * size)
+    found = units(tensor, access, along, numbered(Tensor(shape, Scalar(dtype)), 32 * warps))
+    words = dict[int, tuple[int, int]]()
+    for thread in range(32 * warps):
+        for unit in range(found.grid.count):
+            names: dict[str, object] = {"i_": unit, "warp": thread // 32, "lane": thread % 32, "to_": 0}
+            names["turn_"] = _number(found.turn, names)
+            if not all(_number(guard, names) for guard in found.grid.guards):
+                continue
+            names["at_"] = [_number(start, names) for start in found.starts()]
+            line_of, word_of = _number(found.line.text, names), _number(found.word.text, names)
+            for j in range(found.lines):
+                row = line_of * found.lines + (_number(found.number(j), names) if found.lines > 1 else 0)
+                to = _number(found.to(j), names)
+                assert to not in words
+                words[to] = (row, word_of * 4)
+    assert len(words) == shape[0] * shape[1] * size // 4
+    for to, (row, byte) in words.items():
+        inside = row * line + byte % line
+        flipped = inside ^ (inside >> 3 & line - 16) if swizzled else inside
+        assert to == byte // line * rows * line + flipped
+
+
+def _number(text: str, names: dict[str, object]) -> int:
+    """The value of a C expression of natural numbers."""
+    return int(eval(text.replace("thread.", "").replace("/", "//"), {}, names))
 
 
 def test_index_tiles_are_loaded_again_by_who_reads_them() -> None:

@@ -169,21 +169,24 @@ class MmaWait:
 
 @dataclass(frozen=True, slots=True)
 class TileLoad:
-    """One load into tensor `tensor` of a slot: a `tt.descriptor_load`, or a `tt.load` by asynchronous copies.
-    `ops` compute its coordinates or pointers; the load itself is the last."""
+    """One load into tensor `tensor` of a slot: a `tt.descriptor_load`, or a `tt.load` by asynchronous copies
+    or through registers. `ops` compute its coordinates or pointers; the load itself is the last."""
 
     tensor: int
     ops: tuple[int, ...]
     reads: tuple[Read, ...] = ()
     vector: int = 0
-    """Bytes of each copy; 0 for TMA."""
+    """Bytes of each copy, or of each access to global memory; 0 for TMA."""
+    along: int | None = None
+    """The dimension along which consecutive threads read, where the tile passes through their registers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProducerLoad:
     """Fill a slot from global memory: wait until it is empty (producer_acquire), expect `bytes` on its full
     barrier, start the loads by TMA; or start them by copies of all threads (producer_commit). Asynchronous
-    from there: the slot is full when everything has arrived."""
+    from there: the slot is full when everything has arrived. Loads through registers have arrived when they
+    are written to the slot."""
 
     channel: str
     loads: tuple[TileLoad, ...]

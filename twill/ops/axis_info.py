@@ -367,18 +367,24 @@ _RULES: Mapping[Role, _Rule] = {
 # --- copies -----------------------------------------------------------------------------------------------
 
 
-def copied_together(analysis: AxisAnalysis, load: Op, axis: int) -> int:
-    """How many bytes along `axis` one copy of a masked pointer load may move: 16, 8 or 4, or 0 where there is
-    none.
+def copied_together(analysis: AxisAnalysis, load: Op, axis: int, widths: Sequence[int] = (16, 8, 4)) -> int:
+    """How many bytes along `axis` one copy of a masked pointer load may move: the first of `widths` that is
+    possible, or 0 where none is.
 
     The pointers of a copy are consecutive, the first is aligned to the copy's size, and one mask is that of
     all.
     """
     pointers, *rest = load.operands
-    return moved_together(analysis, pointers, rest[:1], axis)
+    return moved_together(analysis, pointers, rest[:1], axis, widths)
 
 
-def moved_together(analysis: AxisAnalysis, pointers: Value, masks: Sequence[Value], axis: int) -> int:
+def moved_together(
+    analysis: AxisAnalysis,
+    pointers: Value,
+    masks: Sequence[Value],
+    axis: int,
+    widths: Sequence[int] = (16, 8, 4),
+) -> int:
     """As `copied_together`, of a load or a store with these pointers under these masks."""
     kind = pointers.type
     if not isinstance(kind, Tensor) or axis >= len(kind.shape):
@@ -387,6 +393,6 @@ def moved_together(analysis: AxisAnalysis, pointers: Value, masks: Sequence[Valu
     run = gcd(found.contiguity[axis], kind.shape[axis])
     run = gcd(run, *(analysis.of(mask).constancy[axis] for mask in masks))
     return next(
-        (width for width in (16, 8, 4) if run * size % width == 0 and found.divisibility[axis] % width == 0),
+        (width for width in widths if run * size % width == 0 and found.divisibility[axis] % width == 0),
         0,
     )

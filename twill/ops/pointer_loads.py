@@ -1,14 +1,16 @@
 """Pointer loads of tiles: whether their values say where memory is accessed, and how many bytes one
-asynchronous copy may move.
+asynchronous copy, or one access of a thread, may move.
 
 Takes loads with the `AxisAnalysis` of their function. A load qualifies for copies if its tile lies in shared
 memory as the tensor core or plain rows have it, if 4 bytes or more are known to be copied together, and if
-what its mask leaves out is a constant or arbitrary.
+what its mask leaves out is a constant or arbitrary. Tiles of 8 and 16 bits of which less is known to be
+copied together pass through the registers of the threads that load.
 """
 
 from collections.abc import Set
-from math import prod
+from math import gcd, prod
 
+from twill.ir.distribution import distribution
 from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Scalar, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
 from twill.ops.row import Role
@@ -20,6 +22,10 @@ NUMBERS = (4, 8)
 """Bytes of a number that one asynchronous copy moves (PTX ISA, cp.async)."""
 ACROSS = (1, 2, 4)
 """Bytes of an element of tiles that are copied along their columns."""
+NARROW = (1, 2)
+"""Bytes of an element of tiles that threads load through registers."""
+WORD = 4
+"""Bytes that these threads write to shared memory at a time."""
 LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
 _ALLOC = named("alloc")
@@ -76,6 +82,31 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
     encoding = next(iter(encodings), None)
     across = copied_across(analysis, op) or (isinstance(encoding, NvmmaShared) and encoding.transposed)
     return copied_together(analysis, op, 0 if across else len(tile.shape) - 1)
+
+
+def register_access(analysis: AxisAnalysis, op: Op) -> tuple[int, int] | None:
+    """How the threads that load bring a tile to shared memory through registers, where no asynchronous copy
+    does: the bytes of each access to global memory, 1, 2 or 4, and the dimension along which consecutive
+    threads read consecutive elements. None where they can not."""
+    tile = op.result.type
+    if not isinstance(tile, Tensor) or len(tile.shape) > 2 or filling(analysis, op) is None:
+        return None
+    encodings, size = _encodings(analysis, op), element_bytes(op.operands[0].type)
+    if not _understood(encodings) or size not in NARROW or any(n * size % WORD for n in tile.shape):
+        return None
+    widths = tuple(width for width in (WORD, 2, 1) if width >= size)
+    found = [copied_together(analysis, op, axis, widths) or size for axis in range(len(tile.shape))]
+    runs = [gcd(run, n) for run, n in zip(_runs(analysis, op.operands[0])[0], tile.shape, strict=True)]
+    axis = max(range(len(found)), key=lambda axis: (found[axis], runs[axis], _fastest(tile) == axis))
+    return found[axis], axis
+
+
+def _fastest(tile: Tensor) -> int:
+    """The dimension along which a tile's layout has the elements of neighbouring lanes or registers next to
+    each other; lanes before registers, which may repeat the layout beyond its end."""
+    found = distribution(tile.encoding, tile.shape)
+    bases = (*found.lane[:1], *found.register) if found else ()
+    return next((basis.index(1) for basis in bases if 1 in basis), len(tile.shape) - 1)
 
 
 def copied_across(analysis: AxisAnalysis, op: Op) -> bool:

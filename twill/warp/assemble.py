@@ -8,6 +8,8 @@ from twill.ir.loop import Loop
 from twill.ir.program import Descriptor, Program, WarpProgram
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import Pipelined
+from twill.ops.axis_info import AxisAnalysis
+from twill.ops.pointer_loads import why_not
 from twill.ops.table import lookup, role
 from twill.warp import pairs, pipelined_loops, thread_block, tiles_in_flight
 from twill.warp.copies import element_by_element
@@ -53,7 +55,12 @@ def assembled(draft: Draft) -> Draft:
         parts=_parts(code, [one.scheduled for one in plan.loops]),
         dependences=barriers,
         synchronized=plan.synchronized or tuple(g.id for g in plan.granted if ordering(code)),
-        notes=(*_notes(plan.loops, memory), *_tensor_notes(plan, barriers), *plan.reasons),
+        notes=(
+            *_notes(plan.loops, memory),
+            *_loads_through_registers(code),
+            *_tensor_notes(plan, barriers),
+            *plan.reasons,
+        ),
         warnings=tuple(_slow_loads(code, plan.loops)),
     )
     return replace(draft, program=made)
@@ -163,6 +170,15 @@ def _descriptors(code: Code) -> tuple[Descriptor, ...]:
 def _slow_loads(code: Code, parts: Sequence[PlannedLoop]) -> Iterable[str]:
     for op, why in element_by_element(code, [part.scheduled for part in parts]):
         yield f"{op.result.name.lstrip('%')} (line {op.location.line}) is loaded element by element: {why}"
+
+
+def _loads_through_registers(code: Code) -> Iterable[str]:
+    for index in sorted(code.through_registers):
+        op = code.ops[index]
+        yield (
+            f"{op.result.name.lstrip('%')} (line {op.location.line}) passes through registers, accesses of"
+            f" {code.copies[index]} bytes: {why_not(AxisAnalysis(code.function), op)}"
+        )
 
 
 def _notes(parts: Sequence[PlannedLoop], memory: SharedMemoryPlan) -> Iterable[str]:

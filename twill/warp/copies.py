@@ -7,8 +7,9 @@ is one copy too: the group that loads does not wait for it.
 Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which
 addresses follow, are loaded again by whoever reads them, unless the kernel writes memory of their type. A
 load qualifies if its tile lies in shared memory as the tensor core or plain rows have it, if 4 bytes or more
-are known to be copied together, and if what its mask leaves out is a constant or arbitrary. Every other
-pointer load is executed element by element.
+are known to be copied together, and if what its mask leaves out is a constant or arbitrary. Tiles of 8 and 16
+bits of which less is known to be copied together pass through the registers of the threads that load. Every
+other pointer load is executed element by element.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -16,7 +17,15 @@ from dataclasses import replace
 
 from twill.ir.loop import Op, Pointer, Scalar, Tensor, Type
 from twill.ops.axis_info import AxisAnalysis
-from twill.ops.pointer_loads import copied_across, copy_bytes, feeds_address, number_bytes, one_copy, why_not
+from twill.ops.pointer_loads import (
+    copied_across,
+    copy_bytes,
+    feeds_address,
+    number_bytes,
+    one_copy,
+    register_access,
+    why_not,
+)
 from twill.ops.table import role
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled, root
@@ -34,7 +43,18 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
     found |= {op.index: size for op in _numbers(code, loops) if (size := number_bytes(analysis, op))}
     across = frozenset(index for index in found if copied_across(analysis, code.ops[index]))
     reloaded = frozenset(op.index for op in _index_tiles(code, loops))
-    return replace(code, copies=found, across=across, reloaded=reloaded)
+    others = {
+        op.index: access
+        for op in loaded_by_pointer(code, loops)
+        if op.index not in found and (access := register_access(analysis, op)) is not None
+    }
+    return replace(
+        code,
+        copies=found | {index: size for index, (size, _) in others.items()},
+        through_registers={index: axis for index, (_, axis) in others.items()},
+        across=across,
+        reloaded=reloaded,
+    )
 
 
 def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:

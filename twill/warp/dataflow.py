@@ -63,6 +63,9 @@ class Code:
     bulk copy."""
     across: frozenset[int] = frozenset()
     """Of these, the ones whose copies go along the columns of a tile."""
+    through_registers: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Of the loads in `copies`, those whose tiles pass through registers: the dimension along which
+    consecutive threads read. `copies` has the bytes of each access."""
     carried: Mapping[int, tuple[Value, ...]] = field(default_factory=dict[int, tuple[Value, ...]])
     """What arguments and results of loops, and results of branches, follow from, by value id: initial and
     yielded values, conditions and bounds."""
@@ -79,7 +82,7 @@ class Code:
         return addressing(op) or op.index in self.reloaded
 
     def loads(self, op: Op) -> bool:
-        """It brings a tile to shared memory asynchronously, by TMA or by copies."""
+        """It brings a tile to shared memory: by TMA, by copies, or through the registers of threads."""
         return op.name == LOAD or op.index in self.copies
 
     def copied(self, value: Value) -> bool:

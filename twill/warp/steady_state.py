@@ -295,20 +295,22 @@ def _released_by(group: Group, task: Task) -> list[str]:
 
 
 def _loads(group: Group, channel: ChannelPlan) -> Iterable[tuple[int, Task, int]]:
-    """The loads that fill a channel: tensor, task, and bytes of each copy (0 for TMA)."""
+    """The loads that fill a channel: tensor, task, and the operation that loads."""
     for task in group.tasks:
         for op in (group.code.ops[index] for index in task.ops):
             tensor = channel.holds(op.result) if group.code.loads(op) else None
             if tensor is not None:
-                yield tensor, task, group.code.copies.get(op.index, 0)
+                yield tensor, task, op.index
 
 
 def _load(interval: _Interval, position: int, channel: ChannelPlan, at: At) -> Step:
     loads, sources = list[TileLoad](), list[tuple[int, int | None]]()
-    for tensor, task, vector in _loads(interval.group, channel):
+    code = interval.group.code
+    for tensor, task, index in _loads(interval.group, channel):
         found = [(leaf.value.id, _location(interval, position, leaf, at.stage)) for leaf in task.leaves]
         reads = tuple(Read(value, location) for value, (location, _) in found)
-        loads.append(TileLoad(tensor, task.ops, reads, vector))
+        vector, along = code.copies.get(index, 0), code.through_registers.get(index)
+        loads.append(TileLoad(tensor, task.ops, reads, vector, along))
         sources += [source for _, (_, source) in found]
     total = sum(tensor.bytes for tensor in channel.tensors)
     return Step(ProducerLoad(channel.id, tuple(loads), total, at), at.stage, sources=tuple(sources))

@@ -23,6 +23,12 @@ COPYING = 28
 """Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
 addresses of an iteration (counted in SASS)."""
 
+IN_FLIGHT = range(32, 129)
+"""Registers of a thread through which tiles are loaded, for what is in flight and for its offsets: how many
+it needs, and how many it makes use of."""
+SPARE = 16
+"""Registers beyond those of the schedule that a thread which computes keeps before one that loads gets more
+than it needs (counted in ptxas's reports)."""
 EACH_TILE = 12
 """Registers of a single warp that copies tiles by cp.async, for each tile after the first (counted in
 SASS)."""
@@ -126,8 +132,9 @@ def launch(granted: Sequence[Granted], one: Scheduled, blocks: int = 1) -> Launc
     return Launch(threads, min(most, limits.registers_total // threads_of_all // step * step), blocks)
 
 
-def _copying(code: Code, program: WarpProgram) -> int:
-    """Registers that a thread of a warpgroup which copies tiles makes use of."""
+def _copying(code: Code, program: WarpProgram, in_flight: int) -> int:
+    """Registers that a thread of a warpgroup which copies tiles makes use of, `in_flight` of them for a tile
+    that passes through them."""
     loads = {
         load.ops[-1]: load.ops
         for statement in walk(program.body)
@@ -139,17 +146,22 @@ def _copying(code: Code, program: WarpProgram) -> int:
         return EACH_TILE * max(0, len(loads) - 1)
     if not loads:
         return 0
-    return _all_offsets(code, loads.values(), 32 * program.warps) + len(program.variables)
+    return _all_offsets(code, loads.values(), 32 * program.warps, in_flight) + len(program.variables)
 
 
 def copying(code: Code, tasks: Iterable[Task]) -> int:
-    """The same, of a warpgroup that executes these tasks, with no statements yet."""
-    return _all_offsets(code, [task.ops for task in tasks if code.copies.get(task.ops[-1])], 128)
+    """The registers that a thread of a warpgroup needs which executes these tasks, with no statements yet."""
+    loads = [task.ops for task in tasks if code.copies.get(task.ops[-1])]
+    return _all_offsets(code, loads, 128, IN_FLIGHT[0])
 
 
-def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int) -> int:
+def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int, in_flight: int) -> int:
     """An offset for each copy of an iteration, of loads given by their operations."""
-    return COPYING + sum(_offsets(code, ops, threads) for ops in loads) if loads else 0
+    if not loads:
+        return 0
+    copied = [ops for ops in loads if ops[-1] not in code.through_registers]
+    passing = in_flight if len(copied) < len(loads) else 0
+    return COPYING + sum(_offsets(code, ops, threads) for ops in copied) + passing
 
 
 def _offsets(code: Code, ops: Sequence[int], threads: int) -> int:
@@ -195,9 +207,15 @@ def with_registers(
     left -= sum(32 * program.warps * program.registers for program in wide)
     step, threads = limits.register_step, sum(32 * program.warps for program in wide)
     most = limits.registers_per_thread // step * step
-    wanted = max((_copying(code, program) for program in programs if program.only_moves), default=0)
-    wanted = max(0, -(-(wanted - limits.narrow_registers) // step) * step)
-    extra = min(wanted, max(0, left) // (128 * step) * step)
+    needed, wanted = (
+        max(0, -(-(one - limits.narrow_registers) // step) * step)
+        for one in (
+            max((_copying(code, program, each) for program in programs if program.only_moves), default=0)
+            for each in (IN_FLIGHT[0], IN_FLIGHT[-1])
+        )
+    )
+    possible, spared = (max(0, one) // (128 * step) * step for one in (left, left - SPARE * threads))
+    extra = max(min(needed, possible), min(wanted, spared))
     more = max(0, (left - 128 * extra) // (threads * step) * step) if threads else 0
     return tuple(
         replace(p, registers=min(most, p.registers + more))

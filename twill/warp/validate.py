@@ -29,6 +29,7 @@ from twill.ir.statements import (
     Statement,
     StoreTile,
     StoreWait,
+    TileLoad,
     inner,
     walk,
 )
@@ -36,6 +37,8 @@ from twill.warp.channels import LOADED, bits
 
 COPIES = (4, 8, 16)
 """Bytes of an asynchronous copy (PTX ISA, cp.async)."""
+THROUGH_REGISTERS = (1, 2, 4)
+"""Bytes of an access of a load through registers."""
 NAMED_BARRIERS = 16
 """Of a thread block, the first for all of its threads (PTX ISA, bar)."""
 MOST_BYTES = (1 << 20) - 1
@@ -215,15 +218,22 @@ def _named_barriers(program: Program) -> Iterable[Complaint]:
 def _load(program: Program, group: WarpProgram, statement: ProducerLoad) -> Iterable[Complaint]:
     channel, expected = program.channel(statement.channel), statement.bytes
     where = program.op(statement.loads[-1].ops[-1]).location if statement.loads else None
-    vectors, whole = (0,) if channel.filled_by == "tma" else COPIES, sum(map(_bytes, channel.tensors))
+    whole = sum(map(_bytes, channel.tensors))
     if group.id != channel.producer or channel.filled_by not in LOADED:
         yield f"group {group.id} loads into channel {channel.id} of group {channel.producer}", where
-    if any(load.vector not in vectors for load in statement.loads):
+    if any(load.vector not in _widths(channel, load) for load in statement.loads):
         yield f"channel {channel.id} is filled by {channel.filled_by}, and its loads are not", where
     if sorted(load.tensor for load in statement.loads) != list(range(len(channel.tensors))):
         yield f"a slot of channel {channel.id} is not loaded whole", where
     if expected != whole or not 0 < expected <= MOST_BYTES:
         yield f"{expected} bytes are expected in a slot of channel {channel.id} of {whole}", where
+
+
+def _widths(channel: Channel, load: TileLoad) -> tuple[int, ...]:
+    """Bytes of an access, of which a load of a channel may have one."""
+    if channel.filled_by == "tma":
+        return (0,)
+    return COPIES if load.along is None else THROUGH_REGISTERS
 
 
 def _store(program: Program, group: WarpProgram, statement: ProducerStore) -> Iterable[Complaint]:

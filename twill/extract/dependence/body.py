@@ -13,7 +13,7 @@ from functools import cached_property
 
 from twill.ir.loop import Carried, Loop, Module, Op, Raw, Scalar, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis
-from twill.ops.pointer_loads import copy_bytes, feeds_address
+from twill.ops.pointer_loads import copy_bytes, feeds_address, register_access
 from twill.ops.table import role
 
 
@@ -42,7 +42,12 @@ class Body:
     def _pointers(self) -> AxisAnalysis:
         return AxisAnalysis(self.loop.function)
 
-    def by_element(self, op: Op) -> bool:
+    def access(self, op: Op) -> int:
+        """Bytes of each access of a pointer load through registers; 0 where that can not be."""
+        found = register_access(self._pointers, op)
+        return found[0] if found else 0
+
+    def synchronous(self, op: Op) -> bool:
         """A pointer load of a tile, not of indices for addresses, that asynchronous copies can not
         execute."""
         tile = op.result.type

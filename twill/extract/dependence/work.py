@@ -15,7 +15,9 @@ from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
 from twill.ops.table import named, row
 
 BY_ELEMENT = "tt.load by element"
-"""The cost of a pointer load of a tile that no asynchronous copies can execute."""
+"""The cost of a pointer load of a tile whose elements one warp loads and stores one by one."""
+THROUGH_REGISTERS = {1: "tt.load of 1 byte", 2: "tt.load of 2 bytes", 4: "tt.load of 4 bytes"}
+"""The cost of one through the registers of a warpgroup, by the bytes of each access."""
 TileOf = Callable[[Value], Tile | None]
 
 
@@ -55,8 +57,8 @@ def _work(
             return replace(plain, inputs=sources, outputs=(target,))
         case "shared_store" if row(op).kind == "convert":
             return replace(plain, op=named("alloc"))
-        case "load" if body.by_element(op):
-            return replace(plain, op=BY_ELEMENT)
+        case "load" if body.synchronous(op):
+            return replace(plain, op=THROUGH_REGISTERS.get(body.access(op), BY_ELEMENT))
         case _:
             return plain
 

@@ -13,14 +13,14 @@ from dataclasses import dataclass
 from re import search
 
 from twill.ir.channels import SlotTensor
-from twill.ir.loop import Op, Value
+from twill.ir.loop import Op, Tensor, Value
 from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.ops.values import element
 from twill.targets.cuda.expressions import atom, bare, plus
-from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.fragments import Fragment, axes
 from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION
-from twill.targets.cuda.register_tiles import Elements, Point
+from twill.targets.cuda.register_tiles import AnyPoint, Elements, Point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, copy, filling_text, shared
 from twill.warp.channels import bits
@@ -28,6 +28,7 @@ from twill.warp.channels import bits
 WORD = 32
 """Bits of the register that keeps which copies are inside: more copies a thread does not have."""
 _VIEWS = frozenset({"broadcast", "expand", "layout"})
+_COSTLY = frozenset({"remainder", "divide", "pointer_load"})
 _PATTERN = 8
 """Rows after which a swizzle repeats (PTX ISA, shared memory matrix layout)."""
 
@@ -162,12 +163,26 @@ class Condition:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """One of the parts of an offset that are the same in every iteration."""
+
+    elements: Elements
+    costly: bool
+    """It divides, or loads."""
+
+    def __call__(self, point: AnyPoint) -> str:
+        return self.elements(point)
+
+
+@dataclass(frozen=True, slots=True)
 class Analysis:
     """Takes tiles apart, in the scope of a statement."""
 
     scope: Scope
     inside: frozenset[int]
     """The operations of the loop, by their index."""
+    divided: bool = False
+    """Offsets that are the same in every iteration are taken apart too, into `Part`s."""
 
     def maker(self, value: Value) -> Op | None:
         return None if value.producer is None else self.scope.program.op(value.producer)
@@ -187,7 +202,7 @@ class Analysis:
         maker = self.maker(value)
         if maker is None:
             return None
-        if role(maker) in _VIEWS:
+        if _view(maker):
             return self.address(maker.operands[0])
         if role(maker) == "splat":
             return Address(self.scope.scalar(maker.operands[0]))
@@ -203,12 +218,12 @@ class Analysis:
         kind = role(maker) if maker else None
         if maker is None or kind == "constant":
             return Offset(width, (self.scope.elements(value),))
-        if kind in _VIEWS:
+        if _view(maker):
             return self.offset(maker.operands[0])
         if kind == "splat":
             return Offset(width, uniform=(self.scope.scalar(maker.operands[0]),))
-        if self.invariant(value):
-            return Offset(width, (self.scope.elements(value),))
+        if self.invariant(value) and not (self.divided and kind in ("add", "multiply", "integer_cast")):
+            return Offset(width, (self._part(value),))
         if kind == "add":
             return self.offset(maker.operands[0]) + self.offset(maker.operands[1])
         if kind == "multiply":
@@ -216,6 +231,16 @@ class Analysis:
         if kind == "integer_cast" and width == 64:
             return self._widened(maker)
         return Offset(width, moving=(self.scope.elements(value),))
+
+    def _part(self, value: Value) -> Elements:
+        elements = self.scope.elements(value)
+        return Part(elements, self._costly(value)) if self.divided else elements
+
+    def _costly(self, value: Value) -> bool:
+        maker = self.maker(value)
+        if maker is None or role(maker) == "splat":
+            return False
+        return role(maker) in _COSTLY or any(map(self._costly, maker.operands))
 
     def _product(self, op: Op, width: int) -> Offset:
         """Of a sum and a number that is the same in every iteration: the products of its parts."""
@@ -230,13 +255,19 @@ class Analysis:
                     tuple(_times(one, width, c) for one in parts.moving),
                     False,
                 )
-        return Offset(width, moving=(self.scope.elements(op.result),))
+        return self._whole_offset(op.result, width)
+
+    def _whole_offset(self, value: Value, width: int) -> Offset:
+        """Not taken apart."""
+        if self.invariant(value):
+            return Offset(width, (self._part(value),))
+        return Offset(width, moving=(self.scope.elements(value),))
 
     def _widened(self, op: Op) -> Offset:
         """In 64 bits, where no part leaves its type unless the sum does."""
         parts = self.offset(op.operands[0])
         if op.name != SIGN_EXTENSION or not parts.exact:
-            return Offset(64, moving=(self.scope.elements(op.result),))
+            return self._whole_offset(op.result, 64)
         uniform = tuple(f"int64_t({one})" for one in parts.uniform)
         return Offset(64, tuple(map(_wide, parts.fixed)), uniform, tuple(map(_wide, parts.moving)))
 
@@ -246,7 +277,7 @@ class Analysis:
         kind = role(maker) if maker else None
         if maker is not None and maker.name == AND:
             return tuple(one for operand in maker.operands for one in self.conditions(operand))
-        if maker is not None and kind in _VIEWS:
+        if maker is not None and _view(maker):
             return self.conditions(maker.operands[0])
         if maker is not None and kind == "constant" and maker.attributes.get("value") is True:
             return ()
@@ -296,24 +327,40 @@ class Analysis:
                 return None
 
 
+def _view(op: Op) -> bool:
+    """Whether its result has the elements of its operand at the same rows and columns."""
+    source, result = (value.type for value in (op.operands[0], op.result)) if op.operands else (None, None)
+    vectors = isinstance(source, Tensor) and isinstance(result, Tensor) and len(source.shape) == 1
+    if role(op) == "layout" and vectors:
+        assert isinstance(source, Tensor)
+        assert isinstance(result, Tensor)
+        return axes(source) == axes(result)
+    return role(op) in _VIEWS
+
+
 def _unsigned(width: int) -> str:
     return f"uint{width}_t"
 
 
 def _times(elements: Elements, width: int, factor: str) -> Elements:
-    return lambda point: f"{_unsigned(width)}({elements(point)}) * {factor}"
+    return _like(elements, lambda point: f"{_unsigned(width)}({elements(point)}) * {factor}")
 
 
 def _wide(elements: Elements) -> Elements:
-    return lambda point: f"int64_t({elements(point)})"
+    return _like(elements, lambda point: f"int64_t({elements(point)})")
 
 
-def _many(text: str) -> bool:
+def _like(part: Elements, elements: Elements) -> Elements:
+    """As costly as the part that it follows from."""
+    return Part(elements, part.costly) if isinstance(part, Part) else elements
+
+
+def varies(text: str) -> bool:
     """Whether it depends on which copy it is for."""
     return bool(search(r"\bi_\b", text))
 
 
-def _sum(texts: Iterable[str], width: int) -> str:
+def summed(texts: Iterable[str], width: int) -> str:
     """Wraps around."""
     return " + ".join(f"{_unsigned(width)}({bare(one)})" for one in texts) or "0"
 
@@ -355,7 +402,7 @@ def hoisted(
     kept, used = list[str](), len(found.starts)
     for number, offset in enumerate(address.offsets):
         texts = [part(found.point) for part in offset.fixed]
-        count = found.count if any(map(_many, texts)) else 1
+        count = found.count if any(map(varies, texts)) else 1
         words = count * offset.bits // 32
         if not texts or words > room:
             kept.append("")
@@ -363,21 +410,21 @@ def hoisted(
         room, used, variable = room - words, used + words, f"{name}at{number}"
         kept.append(f"{variable}[i_]" if count > 1 else f"{variable}[0]")
         declared.append(f"{_unsigned(offset.bits)} {variable}[{count}]{' = {}' if found.guard else ''};")
-        one = f"{kept[-1]} = {_sum(texts, offset.bits)};"
+        one = f"{kept[-1]} = {summed(texts, offset.bits)};"
         computed += found.loop(one) if count > 1 or found.guard else [one]
-    conditions = _joined(one.holds(found.point) for one in _conditions(analysis, op) if one.fixed)
+    conditions = joined(one.holds(found.point) for one in _conditions(analysis, op) if one.fixed)
     mask = f"{name}inside" if conditions else ""
     if mask:
         declared.append(f"uint32_t {mask} = 0;")
         computed += found.loop(f"{mask} |= uint32_t({conditions}) << i_;")
     names = [line.split()[1].split("[")[0].rstrip(";") for line in declared]
     kept_so = [f"keep({one});" for one in names]
-    inside_block = (*_needed(before, computed), *found.place, *computed)
+    inside_block = (*needed(before, computed), *found.place, *computed)
     lines = (*declared, "{", *(f"    {line}" for line in inside_block), "}", *kept_so)
     return Hoisted(name, found, inside, tuple(kept), mask, lines, used + bool(mask))
 
 
-def _needed(declarations: Sequence[str], lines: Sequence[str]) -> list[str]:
+def needed(declarations: Sequence[str], lines: Sequence[str]) -> list[str]:
     """The declarations, one a line, of what the lines use, in order."""
     kept = list(lines)
     for line in reversed(declarations):
@@ -391,26 +438,28 @@ def _conditions(analysis: Analysis, op: Op) -> tuple[Condition, ...]:
     return analysis.conditions(op.operands[1]) if len(op.operands) > 1 else ()
 
 
-def _joined(texts: Iterable[str]) -> str:
+def joined(texts: Iterable[str]) -> str:
     return " && ".join(texts)
 
 
 # --- in an iteration --------------------------------------------------------------------------------------
 
 
-def _placed(offset: Offset, fixed: list[str], moving: list[str]) -> tuple[list[str], list[str]]:
+def placed(offset: Offset, fixed: list[str], moving: list[str]) -> tuple[list[str], list[str]]:
     """What an offset adds to a pointer: the same for all copies, and different for each."""
     signed = f"int{offset.bits}_t"
     if offset.exact or offset.bits == 64:
         parts = [f"{signed}({one})" for one in (*fixed, *offset.uniform, *moving)]
-        return [one for one in parts if not _many(one)], [one for one in parts if _many(one)]
-    whole = f"{signed}({_sum((*fixed, *offset.uniform, *moving), offset.bits)})"
-    return ([], [whole]) if _many(whole) else ([whole], [])
+        return [one for one in parts if not varies(one)], [one for one in parts if varies(one)]
+    whole = f"{signed}({summed((*fixed, *offset.uniform, *moving), offset.bits)})"
+    return ([], [whole]) if varies(whole) else ([whole], [])
 
 
-def _one_word(sum: Sequence[str]) -> bool:
-    """Whether it is a pointer and one offset of 32 bits."""
-    return len(sum) == 2 and sum[1].startswith("int32_t(")
+def total(sum: Sequence[str]) -> str:
+    """A pointer plus offsets; one of 32 bits is added in one instruction."""
+    if len(sum) == 2 and sum[1].startswith("int32_t("):
+        return f"advanced({sum[0]}, {bare(sum[1][len('int32_t') :])})"
+    return " + ".join(sum)
 
 
 def copied(scope: Scope, op: Op, kept: Hoisted, slot: str) -> list[str]:
@@ -421,12 +470,12 @@ def copied(scope: Scope, op: Op, kept: Hoisted, slot: str) -> list[str]:
     begin, each = [address.base], ["from_"]
     for offset, name in zip(address.offsets, kept.kept, strict=True):
         fixed = [name] if name else [part(found.point) for part in offset.fixed]
-        same, different = _placed(offset, fixed, [part(found.point) for part in offset.moving])
+        same, different = placed(offset, fixed, [part(found.point) for part in offset.moving])
         begin, each = [*begin, *same], [*each, *different]
     pointer = c_type(op.operands[0].type)
     lines = [*found.place, f"const uint32_t to_ = {slot};", f"{pointer} from_ = {' + '.join(begin)};"]
     lines.append("keep(from_);")
-    from_ = f"advanced(from_, {bare(each[1][len('int32_t') :])})" if _one_word(each) else " + ".join(each)
+    from_ = total(each)
     turns = len(found.starts)
     start = f"{kept.name}to[{f'i_ % {turns}' if turns > 1 else '0'}]"
     to = f"to_ + {start} + {f'i_ / {turns}' if turns > 1 else 'i_'} * {found.step}"
@@ -439,10 +488,10 @@ def copied(scope: Scope, op: Op, kept: Hoisted, slot: str) -> list[str]:
     other = filling_text(scope.program.function, op)
 
     def loop(inside: Sequence[str]) -> list[str]:
-        return found.loop(copy(found.vector, to, from_, _joined(inside), other))
+        return found.loop(copy(found.vector, to, from_, joined(inside), other))
 
     if len(whole) < len(conditions) or not all_masks:
         return [*lines, *loop(all_masks)]
     fast = [f"    {line}" for line in loop([])]
     slow = [f"    {line}" for line in loop(all_masks)]
-    return [*lines, f"if ({_joined((*full, *whole))}) {{", *fast, "} else {", *slow, "}"]
+    return [*lines, f"if ({joined((*full, *whole))}) {{", *fast, "} else {", *slow, "}"]

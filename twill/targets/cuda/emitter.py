@@ -15,6 +15,7 @@ from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.names import tensor_map
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
+from twill.targets.cuda.register_loads import Kept
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import boxed
 from twill.targets.cuda.tiled_corners import FixedCorner
@@ -69,6 +70,8 @@ class Emitter:
     """What is kept of the coordinates of the loads by TMA in the loop that is printed."""
     kept: dict[int, Hoisted] = field(default_factory=dict[int, Hoisted])
     """What is kept of the copies in the loop that is printed, by the operation that loads."""
+    kept_offsets: dict[int, Kept] = field(default_factory=dict[int, Kept])
+    """The same of loads through registers."""
     predicated: bool = False
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT

@@ -125,9 +125,14 @@ def axes(type: Tensor) -> tuple[int, ...]:
 def linear(type: Tensor, threads: int) -> Fragment:
     """Every so many-th element. Raises ValueError for a size that is no power of two, and the threads do not
     divide."""
-    kept = axes(type)
     if prod(type.shape) % threads:
         _refuse_odd(type)
+    return numbered(type, threads)
+
+
+def numbered(type: Tensor, threads: int) -> Fragment:
+    """Of a group of so many threads, which share a tile as its load says."""
+    kept = axes(type)
     return Fragment(kept, _shape(type, kept), threads=threads)
 
 

@@ -13,11 +13,12 @@ from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import refuse, sequence
 from twill.targets.cuda.emitter import FIRST, PAIR_RANK, Emitter, box_coordinates, indented, map_pointer
 from twill.targets.cuda.expressions import atom, bare, plus, times
-from twill.targets.cuda.fragments import linear
+from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import tensor_map
 from twill.targets.cuda.operations import execute, write_tile
+from twill.targets.cuda.register_loads import Kept, Units, kept_in_registers, loaded, units
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Scope, equal_loads
 from twill.targets.cuda.shared_tiles import boxed, copied, copy, filling_text
@@ -125,8 +126,17 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
         emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}"),
         f"{channel_name(it.channel)}.producer_acquire({n});",
     ]
-    lines = [line for load in it.loads for line in _copies(emitter, it, load, n)]
-    return [*head, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
+    lines = [line for load in _copies_first(it) for line in _copies(emitter, it, load, n)]
+    if all(load.along is None for load in it.loads):
+        return [*head, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
+    copied = ["cp_async_wait();"] if any(load.along is None for load in it.loads) else []
+    arrive = f"mbarrier_arrive({channel_name(it.channel)}.full({n}));"
+    return [*head, *lines, *copied, "fence_async_shared();", arrive]
+
+
+def _copies_first(it: ProducerLoad) -> list[TileLoad]:
+    """Asynchronous copies are started before threads wait for what they load."""
+    return sorted(it.loads, key=lambda load: load.along is not None)
 
 
 def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
@@ -137,6 +147,12 @@ def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[
     slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
     if _equal(emitter, op, tensor):
         return ["{", *indented([*scope.lines, _first_copy(emitter, scope, op, load.vector, slot)]), "}"]
+    if load.along is not None:
+        return [
+            "{",
+            *indented([*scope.lines, *_through_registers(emitter, scope, op, tensor, load, slot)]),
+            "}",
+        ]
     if (kept := emitter.kept.get(op.index)) is not None:
         return ["{", *indented([*scope.lines, *copied_in_loop(scope, op, kept, slot)]), "}"]
     if not isinstance(op.result.type, Tensor):
@@ -152,6 +168,26 @@ def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
     return ["{", *indented([*scope.lines, *lines]), "}"]
+
+
+def _units(emitter: Emitter, op: Op, tensor: SlotTensor, load: TileLoad) -> Units:
+    """How the threads of the group load a tile through registers. Raises TwillError for one that they can
+    not."""
+    assert isinstance(op.result.type, Tensor)
+    assert load.along is not None
+    try:
+        return units(tensor, load.vector, load.along, numbered(op.result.type, 32 * emitter.group.warps))
+    except ValueError as problem:
+        raise refuse(emitter.program, op, str(problem)) from problem
+
+
+def _through_registers(
+    emitter: Emitter, scope: Scope, op: Op, tensor: SlotTensor, load: TileLoad, slot: str
+) -> list[str]:
+    own = emitter.kept_offsets.get(op.index, Kept())
+    used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))
+    room = emitter.group.registers - COPYING - used
+    return loaded(scope, op, _units(emitter, op, tensor, load), own, slot, room)
 
 
 def _equal(emitter: Emitter, op: Op, tensor: SlotTensor) -> bool:
@@ -170,7 +206,7 @@ def _first_copy(emitter: Emitter, scope: Scope, op: Op, vector: int, slot: str) 
 def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
     """Before a loop: what its copies keep. Only a warpgroup that does nothing but move data has
     registers for that."""
-    emitter.kept, emitter.corners = {}, {}
+    emitter.kept, emitter.kept_offsets, emitter.corners = {}, {}, {}
     inside = frozenset(op.index for op in emitter.program.op(it.op).inner())
     tiled = _fixed_corners(emitter, it, inside)
     if not emitter.group.only_moves or emitter.group.warps < 4:
@@ -179,8 +215,15 @@ def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
     for one in walk((it,)):
         for load in one.loads if isinstance(one, ProducerLoad) else ():
             tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
-            if load.vector and tile and load.ops[-1] not in (*emitter.kept, *emitter.tiled):
-                assert isinstance(one, ProducerLoad)
+            found_before = (*emitter.kept, *emitter.kept_offsets, *emitter.tiled)
+            if not load.vector or not tile or load.ops[-1] in found_before:
+                continue
+            assert isinstance(one, ProducerLoad)
+            if load.along is not None:
+                offsets = _kept_offsets(emitter, one, load, inside, room)
+                emitter.kept_offsets[load.ops[-1]] = offsets
+                room, lines = room - offsets.registers, [*lines, *offsets.lines]
+            else:
                 found = _kept_of_copy(emitter, one, load, inside, room)
                 if found is not None:
                     emitter.kept[load.ops[-1]] = found
@@ -218,6 +261,14 @@ def _kept_of_copy(
         raise refuse(emitter.program, op, str(problem)) from problem
     if found is None:
         return None
+    scope, before = _in_loop_and_before(emitter, it, load, inside)
+    return hoisted(scope, before.lines, op, found, inside, room)
+
+
+def _in_loop_and_before(
+    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int]
+) -> tuple[Scope, Scope]:
+    """Scopes in which all that a load needs is computed, and what of it is the same in every iteration."""
     before, scope = emitter.scope(load.reads, at=it.at), emitter.scope(load.reads, at=it.at)
     analysis = Analysis(before, inside)
     for index in load.ops[:-1]:
@@ -225,7 +276,15 @@ def _kept_of_copy(
         execute(scope, one)
         if all(map(analysis.invariant, one.results)):
             execute(before, one)
-    return hoisted(scope, before.lines, op, found, inside, room)
+    return scope, before
+
+
+def _kept_offsets(
+    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
+) -> Kept:
+    op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
+    scope, before = _in_loop_and_before(emitter, it, load, inside)
+    return kept_in_registers(scope, before.lines, op, _units(emitter, op, tensor, load), inside, room // 2)
 
 
 def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:

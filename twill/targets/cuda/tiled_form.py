@@ -57,9 +57,7 @@ def tiled_form(program: Program) -> TiledForm | None:
     for group in program.groups:
         for one in walk(group.body):
             if isinstance(one, ProducerLoad) and one.channel in copying:
-                found = [
-                    tiled(program, load, copying[one.channel].tensors[load.tensor]) for load in one.loads
-                ]
+                found = [_tiled(program, load, copying[one.channel]) for load in one.loads]
                 by_channel.setdefault(one.channel, []).extend(found)
     changed = [name for name, found in by_channel.items() if all(found)]
     for name in changed:
@@ -109,6 +107,13 @@ def _at_corner(code: Code, load: TileLoad, own: TiledLoad) -> TileLoad:
     needed |= {value.id for value in leaves}
     reads = tuple(one for one in load.reads if one.value in needed)
     return replace(load, ops=(*ops, load.ops[-1]), reads=reads)
+
+
+def _tiled(program: Program, load: TileLoad, channel: Channel) -> TiledLoad | None:
+    """The load by TMA. A tile that passes through registers takes a warpgroup, and no single warp, which
+    starts loads by TMA, can bring it where it may lie outside of its map."""
+    found = tiled(program, load, channel.tensors[load.tensor])
+    return None if found and found.inside and load.along is not None else found
 
 
 def _launched(program: Program) -> Program:

@@ -321,7 +321,8 @@ class Emitter:
         return [*scope.lines, f"tma_load({descriptor(self.file, op)}, [{corner}], {barrier}, {into})"]
 
     def _copy(self, it: ProducerLoad, load: TileLoad) -> list[str]:
-        """Asynchronous copies by every thread of the group; where the mask is false they write zeros."""
+        """Asynchronous copies by every thread of the group; where the mask is false they write zeros. A tile
+        that passes through registers is loaded and stored."""
         scope = self._begin(load.reads, it.at.iteration)
         *before, op = (self.file.program.op(index) for index in load.ops)
         if not isinstance(op.result.type, Tensor):
@@ -330,6 +331,9 @@ class Emitter:
             scope.execute(one)
         slot = Slot(it.channel, load.tensor, it.at.iteration)
         into = scope.slot(slot, number(it.channel, it.at.iteration, self.trips))
+        if load.along is not None:
+            scope.execute(op)
+            return [*scope.lines, f"{into}.store({scope.values[op.result.id]})", "fence_async_shared()"]
         given = ", ".join(scope.text(value) for value in op.operands[:2])
         return [*scope.lines, f"copy_async({into}, {given})"]
 

@@ -32,6 +32,55 @@ __device__ __forceinline__ void cp_async_or(uint32_t to, const void* from, bool 
     __threadfence_block();
 }
 
+/// `Bytes` from global memory, in the low bits of a word. Loads of a batch stay in their order, before what uses them.
+template <int Bytes>
+__device__ __forceinline__ uint32_t load_global(const void* from) {
+    static_assert(Bytes == 1 || Bytes == 2 || Bytes == 4, "a part of a word");
+    uint32_t word;
+    if constexpr (Bytes == 4) {
+        asm volatile("ld.global.u32 %0, [%1];" : "=r"(word) : "l"(__cvta_generic_to_global(from)));
+    } else if constexpr (Bytes == 2) {
+        asm volatile("ld.global.u16 %0, [%1];" : "=r"(word) : "l"(__cvta_generic_to_global(from)));
+    } else {
+        asm volatile("ld.global.u8 %0, [%1];" : "=r"(word) : "l"(__cvta_generic_to_global(from)));
+    }
+    return word;
+}
+
+#define TWILL_LOAD_IF(TYPE)                                                                                     \
+    asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %2, 0;\n@p ld.global." TYPE " %0, [%1];\n}\n"               \
+                 : "+r"(word)                                                                                   \
+                 : "l"(__cvta_generic_to_global(from)), "r"(uint32_t(inside)))
+
+/// The same where `inside` is true, else `filling`.
+template <int Bytes>
+__device__ __forceinline__ uint32_t load_global(const void* from, bool inside, uint32_t filling) {
+    static_assert(Bytes == 1 || Bytes == 2 || Bytes == 4, "a part of a word");
+    uint32_t word = filling;
+    if constexpr (Bytes == 4) {
+        TWILL_LOAD_IF("u32");
+    } else if constexpr (Bytes == 2) {
+        TWILL_LOAD_IF("u16");
+    } else {
+        TWILL_LOAD_IF("u8");
+    }
+    return word;
+}
+#undef TWILL_LOAD_IF
+
+/// A word of element `j`, of `Bytes`, of each word of `from`, the first in its lowest bits.
+template <int Bytes>
+__device__ __forceinline__ uint32_t gathered(const uint32_t (&from)[4 / Bytes], uint32_t j) {
+    if constexpr (Bytes == 4) {
+        return from[0];
+    } else if constexpr (Bytes == 2) {
+        return __byte_perm(from[0], from[1], 0x5410 + 0x2222 * j);
+    } else {
+        const uint32_t of_two = 0x40 + 0x11 * j;
+        return __byte_perm(__byte_perm(from[0], from[1], of_two), __byte_perm(from[2], from[3], of_two), 0x5410);
+    }
+}
+
 /// Makes a value opaque to the compiler: it is kept as it is, not computed again or together with others.
 template <class T>
 __device__ __forceinline__ void keep(T& value) {

@@ -1,0 +1,403 @@
+"""Loads of tiles through registers, where no asynchronous copy is possible: which elements each thread of the
+loading group reads, and where it writes them.
+
+Takes a load with its tile in shared memory; gives C. A thread writes words of 4 bytes. A unit is what it
+reads for one word, or, where the tile is contiguous in global memory along the other dimension than in shared
+memory, for a block of words on consecutive lines, whose elements it transposes in registers. Consecutive
+threads have consecutive units along the dimension that is contiguous in global memory, so that their
+accesses coalesce; in a transposed tile eight of them, beside four words of a line, so that their words lie in
+different banks. A thread reads a batch of units, as many as its registers hold, before it writes the first.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import gcd, prod
+
+from twill.ir.channels import SlotTensor
+from twill.ir.loop import Op
+from twill.ops.axis_info import AxisAnalysis
+from twill.ops.c import c_type
+from twill.ops.pointer_loads import WORD
+from twill.targets.cuda.copies import (
+    Analysis,
+    Condition,
+    Offset,
+    Part,
+    joined,
+    needed,
+    placed,
+    summed,
+    total,
+    varies,
+)
+from twill.targets.cuda.expressions import atom, plus, times
+from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.register_tiles import Point
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, filling_text, shared
+from twill.warp.channels import bits
+
+LANES = 32
+EIGHT = 8
+"""Lines whose words at one position lie in different banks, in a swizzle of 128 bytes."""
+MOST_IN_FLIGHT = 64
+"""Accesses of a thread that are in flight at most."""
+LEAST_IN_FLIGHT = 8
+
+
+# --- which units a thread has -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Digit:
+    """A coordinate of a unit: `base`, which is below `bound`, plus `step`, a multiple of `bound` that depends
+    on the unit `i_` alone."""
+
+    base: str
+    bound: int
+    step: str = "0"
+
+    @property
+    def text(self) -> str:
+        return _sum(self.base, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Grid:
+    """The units of a thread, number `i_` from 0 to `count` - 1."""
+
+    fast: Digit
+    """Along the dimension in which consecutive threads read."""
+    slow: Digit
+    count: int
+    guards: tuple[str, ...] = ()
+    """Which threads have unit `i_`; empty where all do."""
+
+
+def grid(fast: int, slow: int, lanes: int, warps: int) -> Grid:
+    """How `warps` share `fast` * `slow` units, up to `lanes` of a warp along the first."""
+    across = gcd(fast, lanes)
+    down = gcd(slow, LANES // across)
+    wide, high = fast // across, slow // down
+    some = (f"thread.lane < {across * down}",) if across * down < LANES else ()
+    lane, line = _remainder("thread.lane", across), _remainder(_quotient("thread.lane", across), down)
+    if wide % warps == 0:
+        turns = wide // warps
+        base = _sum(times("thread.warp", across), lane)
+        along = Digit(base, warps * across, times(_remainder("i_", turns), warps * across))
+        return Grid(along, Digit(line, down, times(_quotient("i_", turns), down)), turns * high, some)
+    if warps % wide == 0:
+        rows = warps // wide
+        row = _quotient("thread.warp", wide)
+        guards = (*some, f"{_sum(row, times('i_', rows))} < {high}") if high % rows else some
+        along = Digit(_sum(times(_remainder("thread.warp", wide), across), lane), wide * across)
+        slowly = Digit(_sum(times(row, down), line), rows * down, times("i_", rows * down))
+        return Grid(along, slowly, -(-high // rows), guards)
+    block = _sum("thread.warp", times("i_", warps))
+    guards = (*some, f"{block} < {wide * high}") if wide * high % warps else some
+    along = Digit(_sum(times(_remainder(block, wide), across), lane), 0)
+    slowly = Digit(_sum(times(_quotient(block, wide), down), line), 0)
+    return Grid(along, slowly, -(-wide * high // warps), guards)
+
+
+def _quotient(text: str, by: int) -> str:
+    return text if by == 1 else f"{atom(text)} / {by}"
+
+
+def _remainder(text: str, by: int) -> str:
+    return "0" if by == 1 else f"{atom(text)} % {by}"
+
+
+def _sum(one: str, other: str) -> str:
+    text = plus(one, other)
+    return text if text in (one, other) else f"({text})"
+
+
+@dataclass(frozen=True)
+class Units:
+    """How the threads of a group share a tile."""
+
+    tile: Shared
+    swizzled: bool
+    form: Fragment
+    """How the tile is numbered; its threads are those of the group."""
+    access: int
+    """Bytes that a thread reads at once."""
+    across: bool
+    """Consecutive threads read along the lines of shared memory; else from line to line."""
+
+    @property
+    def size(self) -> int:
+        """Bytes of an element."""
+        return self.tile.bits // 8
+
+    @property
+    def part(self) -> int:
+        """Bytes that one access adds to a word."""
+        return self.access if self.across else self.size
+
+    @property
+    def loads(self) -> int:
+        """Accesses of a unit."""
+        return WORD // self.part
+
+    @property
+    def lines(self) -> int:
+        """Words of a unit, each on a line of its own."""
+        return 1 if self.across else self.access // self.size
+
+    @cached_property
+    def grid(self) -> Grid:
+        words = self.tile.columns * self.size // WORD
+        lines, warps = self.tile.rows // self.lines, self.form.threads // LANES
+        return grid(words, lines, LANES, warps) if self.across else grid(lines, words, EIGHT, warps)
+
+    @property
+    def word(self) -> Digit:
+        return self.grid.fast if self.across else self.grid.slow
+
+    @property
+    def line(self) -> Digit:
+        return self.grid.slow if self.across else self.grid.fast
+
+    def point(self, load: int) -> Point:
+        """The first element of an access of unit `i_`."""
+        line = atom(times(self.line.text, self.lines))
+        column = _sum(times(self.word.text, WORD // self.size), str(load * self.part // self.size))
+        if self.form.axes != (0, 1):
+            return Point(self.form, "i_", (column, column))
+        return Point(self.form, "i_", (column, line) if self.tile.transposed else (line, column))
+
+    def starts(self) -> list[str]:
+        """Where the words of unit 0 go, beyond the beginning of the tile. Lanes begin with different words
+        of a block, so that eight of them write to different banks."""
+        return [self._at(self._line(self.line.base, j), self.word.base) for j in range(self.lines)]
+
+    @property
+    def turn(self) -> str:
+        """The word of its block that a thread writes first."""
+        return f"thread.lane % {EIGHT} * {self.lines} / {EIGHT}"
+
+    def number(self, j: int) -> str:
+        """Which word of its block a thread writes as number `j`."""
+        return "0" if self.lines == 1 else f"{_sum('turn_', str(j))} % {self.lines}"
+
+    def to(self, j: int) -> str:
+        """Where word `j` of unit `i_` goes."""
+        line, byte, width = times(self.line.step, self.lines), times(self.word.step, WORD), self.tile.width
+        if not self._regular:
+            return f"to_ + {self._at(self._line(self.line.text, j), self.word.text)}"
+        start = f"at_[{j}]"
+        if not self.swizzled:
+            return plus(plus(start, byte), times(line, width))
+        flips = [f"{byte} % {width}"] if byte != "0" else []
+        flips += [_pattern(line, width)] if line != "0" else []
+        flipped = f"({' ^ '.join((start, *flips))})" if flips else start
+        further = f"{byte} / {width} * {self.tile.box}" if byte != "0" and self.tile.boxes > 1 else "0"
+        return plus(plus(flipped, further), times(line, width))
+
+    @property
+    def _regular(self) -> bool:
+        """The addresses of a thread's words differ by constants, and in bits that are zero in the first."""
+        line, word = self.line.bound * self.lines, self.word.bound * WORD
+        return all(one > 0 and one & (one - 1) == 0 for one in (line, word))
+
+    def _line(self, line: str, j: int) -> str:
+        return atom(line) if self.lines == 1 else f"({times(line, self.lines)} + {self.number(j)})"
+
+    def _at(self, line: str, word: str) -> str:
+        byte, width = times(word, WORD), self.tile.width
+        if not self.swizzled:
+            return f"{byte} + {line} * {width}"
+        inside = f"{line} * {width} + ({byte} % {width} ^ {_pattern(line, width)})"
+        return inside if self.tile.boxes == 1 else f"{byte} / {width} * {self.tile.box} + {inside}"
+
+
+def _pattern(line: str, width: int) -> str:
+    """The bits of an offset that a swizzle flips on a line (`swizzle` in math.cuh)."""
+    return f"({line} * {width} >> 3 & {width - 16})"
+
+
+def units(tensor: SlotTensor, access: int, along: int, form: Fragment) -> Units:
+    """How the threads of `form` load a tile whose elements are contiguous in global memory along one
+    dimension. Raises ValueError for a tile that is not as the tensor core reads it."""
+    size = bits(tensor.dtype) // 8
+    if tensor.encoding is not None:
+        tile = shared("", tensor.shape, tensor.dtype, tensor.encoding)
+        return Units(tile, True, form, access, along == (0 if tile.transposed else 1))
+    columns = tensor.shape[-1]
+    tile = Shared("", prod(tensor.shape[:-1]), columns, 8 * size, columns * size)
+    return Units(tile, False, form, access, along == len(tensor.shape) - 1)
+
+
+# --- before the loop --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What a thread keeps of a load throughout a loop."""
+
+    inside: frozenset[int] = frozenset()
+    """The operations of the loop."""
+    offsets: tuple[tuple[str, ...], ...] = ()
+    """For each offset that an address adds, by access of a unit: the sum of its costly parts that are the
+    same in every iteration; empty where none is kept."""
+    full: str = ""
+    """The variable that says whether the conditions that are the same in every iteration hold for all
+    elements of this thread."""
+    lines: tuple[str, ...] = ()
+    registers: int = 0
+
+
+def kept_in_registers(
+    scope: Scope, before: Sequence[str], op: Op, found: Units, inside: frozenset[int], room: int
+) -> Kept:
+    """What is kept of a load in at most `room` registers: offsets that take a division or a load to compute,
+    and whether masks hold. `scope` is that of the load in some iteration, `before` are the lines that compute
+    the scalars that stay the same."""
+    analysis = Analysis(scope, inside, divided=True)
+    address, name = analysis.address(op.operands[0]), f"kept_{scope.program.name(op.result.id)}_"
+    accesses = _accesses(scope, op, found)
+    declared, computed, used = list[str](), list[str](), 1
+    names = dict[tuple[int, str], str]()
+    offsets = list[tuple[str, ...]]()
+    for number, offset in enumerate(address.offsets if address else ()):
+        own = list[str]()
+        for text in (_costly(offset, found.point(load)) for load in range(accesses)):
+            count = found.grid.count if varies(text) else 1
+            words = count * offset.bits // 32
+            if text and (number, text) not in names and used + words <= room:
+                variable, used = f"{name}at{len(names)}", used + words
+                names[number, text] = f"{variable}[{'i_' if count > 1 else '0'}]"
+                declared.append(f"uint{offset.bits}_t {variable}[{count}] = {{}};")
+                computed.append(f"{names[number, text]} = {text};")
+            own.append(names.get((number, text), ""))
+        offsets.append(tuple(own))
+    fixed = [one for one in _conditions(analysis, op) if one.fixed]
+    full = f"{name}full" if fixed else ""
+    if full:
+        declared.append(f"bool {full} = true;")
+        holds = joined(dict.fromkeys(one.holds(found.point(n)) for n in range(found.loads) for one in fixed))
+        computed.append(f"{full} = {full} && {holds};")
+    if not declared:
+        return Kept(inside, tuple(offsets))
+    block = [*needed(before, computed), UNROLL, f"for (uint32_t i_ = 0; i_ < {found.grid.count}; ++i_) {{"]
+    block += [*(f"    {line}" for line in _guarded(found, computed)), "}"]
+    lines = (*declared, "{", *(f"    {line}" for line in block), "}")
+    arrays = [f"keep({text.partition('[')[0]});" for text in names.values()]
+    return Kept(inside, tuple(offsets), full, (*lines, *arrays), used)
+
+
+def _guarded(found: Units, lines: Sequence[str]) -> list[str]:
+    guards = found.grid.guards
+    return [f"if ({joined(guards)}) {{", *(f"    {line}" for line in lines), "}"] if guards else list(lines)
+
+
+def _costly(offset: Offset, point: Point) -> str:
+    texts = [one(point) for one in offset.fixed if isinstance(one, Part) and one.costly]
+    return summed(texts, offset.bits) if texts else ""
+
+
+def _accesses(scope: Scope, op: Op, found: Units) -> int:
+    """Accesses of a unit whose addresses are computed: one where the others follow it."""
+    if not found.across:
+        return found.loads
+    line = 0 if found.tile.transposed or found.form.axes != (0, 1) else 1
+    run = AxisAnalysis(scope.program.function).of(op.operands[0]).contiguity[line]
+    return 1 if run % (WORD // found.size) == 0 else found.loads
+
+
+def _conditions(analysis: Analysis, op: Op) -> tuple[Condition, ...]:
+    return analysis.conditions(op.operands[1]) if len(op.operands) > 1 else ()
+
+
+# --- in an iteration --------------------------------------------------------------------------------------
+
+
+def loaded(scope: Scope, op: Op, found: Units, own: Kept, slot: str, room: int) -> list[str]:
+    """The loads of a tile to `slot`, in the scope of the load in this iteration; `room` registers hold what
+    is in flight."""
+    begin, pointers = _pointers(scope, op, found, own)
+    conditions = _conditions(Analysis(scope, own.inside), op)
+    moving = [one for one in conditions if not one.fixed]
+    whole = [one.whole for one in moving if one.whole]
+    starts = ", ".join(f"to_ + {one}" for one in found.starts())
+    lines = [
+        f"const uint32_t to_ = {slot};",
+        *([f"const uint32_t turn_ = {found.turn};"] if found.lines > 1 else []),
+        f"[[maybe_unused]] const uint32_t at_[{found.lines}] = {{{starts}}};",
+        *begin,
+    ]
+    other = _other(scope, op, found)
+
+    def batches(masked: bool) -> list[str]:
+        masks = (joined(one.holds(found.point(load)) for one in conditions) for load in range(found.loads))
+        reads = [
+            f"load_global<{found.access}>({pointer}{f', {mask}, {other}' if masked and mask else ''})"
+            for pointer, mask in zip(pointers, masks, strict=True)
+        ]
+        return _batches(found, reads, max(LEAST_IN_FLIGHT, min(MOST_IN_FLIGHT, room)), own)
+
+    known = own.full or len(moving) == len(conditions)
+    if not conditions or not known or len(whole) < len(moving):
+        return [*lines, *batches(True)]
+    fast, slow = ([f"    {line}" for line in batches(masked)] for masked in (False, True))
+    holds = joined((*((own.full,) if own.full else ()), *whole))
+    return [*lines, f"if ({holds}) {{", *fast, "} else {", *slow, "}"]
+
+
+def _other(scope: Scope, op: Op, found: Units) -> str:
+    """What an access gives where its mask is false, as the number that it reads."""
+    pattern = filling_text(scope.program.function, op).removesuffix("ull") or "0"
+    return f"0x{int(pattern, 16) & ((1 << 8 * found.access) - 1):x}u"
+
+
+def _pointers(scope: Scope, op: Op, found: Units, own: Kept) -> tuple[list[str], list[str]]:
+    """Declarations of what addresses begin with, and the address of each access of unit `i_`."""
+    analysis = Analysis(scope, own.inside, divided=True)
+    address, accesses = analysis.address(op.operands[0]), _accesses(scope, op, found)
+    follows = [found.part // found.size * load for load in range(found.loads)] if accesses == 1 else []
+    kind, begin, made = c_type(op.operands[0].type), list[str](), list[str]()
+    for load in range(accesses):
+        point = found.point(load)
+        if address is None:
+            made.append(f"({scope.elements(op.operands[0])(point)})")
+            continue
+        first, each = [address.base], [f"from{load}_"]
+        for number, offset in enumerate(address.offsets):
+            name = own.offsets[number][load] if number < len(own.offsets) else ""
+            parts = [
+                one(point) for one in offset.fixed if not (name and isinstance(one, Part) and one.costly)
+            ]
+            fixed = [*([name] if name else []), *parts]
+            same, different = placed(offset, fixed, [part(point) for part in offset.moving])
+            first, each = [*first, *same], [*each, *different]
+        begin.append(f"{kind} from{load}_ = {' + '.join(first)};")
+        made.append(total(each))
+    return begin, [f"{made[0]} + {after}" if after else made[0] for after in follows] or made
+
+
+def _batches(found: Units, reads: Sequence[str], most: int, own: Kept) -> list[str]:
+    """All units of a thread, batch by batch. Constants alone are indices of arrays that are kept in
+    registers."""
+    count, loads = found.grid.count, found.loads
+    each = next(n for n in range(min(count, max(1, most // loads)), 0, -1) if count % n == 0)
+    arrays = any(varies(text) for texts in own.offsets for text in texts)
+    read = [f"read_[u_][{load}] = {text};" for load, text in enumerate(reads)]
+    words = [f"gathered<{found.part}>(read_[u_], {found.number(j)})" for j in range(found.lines)]
+    write = [f"shared_at<uint32_t>({found.to(j)}) = {word};" for j, word in enumerate(words)]
+    return [
+        UNROLL if arrays or count == each else "#pragma unroll 1",
+        f"for (uint32_t b_ = 0; b_ < {count}; b_ += {each}) {{",
+        f"    uint32_t read_[{each}][{loads}];",
+        *_each_unit(found, each, read),
+        *_each_unit(found, each, write),
+        "}",
+    ]
+
+
+def _each_unit(found: Units, each: int, lines: Sequence[str]) -> list[str]:
+    loop = [UNROLL, f"for (uint32_t u_ = 0; u_ < {each}; ++u_) {{"]
+    index = "    [[maybe_unused]] const uint32_t i_ = b_ + u_;"
+    return [f"    {line}" for line in (*loop, index, *(f"    {one}" for one in _guarded(found, lines)), "}")]
