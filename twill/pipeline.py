@@ -6,7 +6,7 @@
 import time
 from collections.abc import Iterable
 from dataclasses import replace
-from itertools import chain
+from itertools import chain, islice
 
 from twill.diagnostics import TwillError
 from twill.engine.decode import channels
@@ -24,6 +24,10 @@ STATED = 2000
 
 SYMMETRIC = 300
 """Operations up to which sub-tiles are looked for."""
+
+CHECKED = 25_000
+"""Operations of schedules that are checked in a second of an idle core, about: a rough answer is given up
+after so much work, not time, so that it does not depend on how busy the machine is."""
 
 PATIENCE = 0.1
 """Part of the time limit that a rough answer may take."""
@@ -176,13 +180,11 @@ def _first(
     from twill.verify import check
 
     began, joint = time.monotonic(), not options.modulo_only
-    for one in found:
-        passed = time.monotonic() - began
+    most = int(patience * options.time_limit * CHECKED / len(problem.operations))
+    for one in islice(found, max(1, most)):
         if not check(problem, one, joint=joint):
-            report(Progress(passed, "construction", one.interval, "feasible"))
+            report(Progress(time.monotonic() - began, "construction", one.interval, "feasible"))
             return one
-        if passed > patience * options.time_limit:
-            return None
     return None
 
 

@@ -64,7 +64,7 @@ class Polish:
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
         sure = {"groups": self._groups(), "channels": self._channels()} if self.joint else {}
-        sure["stages"] = self._met.stages or self._within_partition("stages")
+        sure["stages"] = self._met.stages or self._fewer_stages()
         self._put_in_order()
         sure["length"] = self._met.length or self._within_partition("length")
         self._improve("promptness" if self.in_order else "lateness", self._this_partition())
@@ -136,12 +136,16 @@ class Polish:
                 return
 
     def _within_partition(self, goal: Goal) -> bool:
-        """Within the partition first, which is quick, quicker yet with sub-tiles one after the other; then
-        over all as simple ones, unless the answer is in order: that is one of its partition."""
+        """Quicker with sub-tiles one after the other, so that is first."""
         if self.setting.alike:
             self._improve(goal, self._this_partition(), self.setting.alike)
-        sure = self.joint and self._improve(goal, self._this_partition())
-        return sure if self.in_order else self._improve(goal, self._as_few_groups())
+        return self._improve(goal, self._this_partition())
+
+    def _fewer_stages(self) -> bool:
+        """Within the partition first, which is quick; then over all as simple ones, which proves it."""
+        return (self._within_partition("stages") and not self.joint) or self._improve(
+            "stages", self._as_few_groups()
+        )
 
     def _improve(self, goal: Goal, problem: Problem, alike: tuple[Family, ...] = ()) -> bool:
         """Whether the best is now proven best by this goal."""
