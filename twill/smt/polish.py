@@ -11,6 +11,7 @@ only the time of the prologue and the epilogue. Latest starts last: what need no
 storage no sooner than it must.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -63,28 +64,37 @@ class Polish:
 
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
-        sure = {"groups": self._groups(), "channels": self._channels()} if self.joint else {}
+        sure = self._simpler_partition() if self.joint else {}
         sure["stages"] = self._met.stages or self._fewer_stages()
         self._put_in_order()
         sure["length"] = self._met.length or self._within_partition("length")
         self._improve("promptness" if self.in_order else "lateness", self._this_partition())
         return self.best, [goal for goal, done in sure.items() if not done]
 
-    def _groups(self) -> bool:
+    def _simpler_partition(self) -> dict[str, bool]:
+        """Quick probes for fewer groups; then fewer channels, which often leaves a group without work; only
+        then long probes for fewer groups."""
+        groups, channels = self._groups(self._quickly), self._channels()
+        if groups or self._met.groups:
+            return {"groups": True, "channels": channels}
+        before, groups = self.best, self._groups(self._freely)
+        return {"groups": groups, "channels": channels if self.best is before else self._channels()}
+
+    def _groups(self, attempt: Callable[[int], Probe]) -> bool:
         """Each number of groups below the answer's, upwards from the least, to the first that works; whether
         those below are refuted."""
         kinds = {op.variable for op in self.problem.operations}
         refuted = True
         for count in range(len(kinds), len(self.best.groups)):
-            probe = self._with_groups(count)
+            probe = attempt(count)
             if probe.solution is not None:
                 self.best = probe.solution
                 return refuted
             refuted = refuted and probe.refuted
         return refuted
 
-    def _with_groups(self, count: int) -> Probe:
-        """Few iterations in flight first, freely and under natural partitions; then all."""
+    def _quickly(self, count: int) -> Probe:
+        """Few iterations in flight, freely and under natural partitions."""
         fewer, most = self._within(count), self.setting.in_flight
         few = self.setting.few(self.best.interval)
         for problem in (
@@ -94,6 +104,11 @@ class Polish:
             probe = self._probe(problem, few)
             if probe.solution is not None or (problem is fewer and probe.refuted and few == most):
                 return probe
+        return NOTHING
+
+    def _freely(self, count: int) -> Probe:
+        """All iterations in flight."""
+        fewer, most = self._within(count), self.setting.in_flight
         if len(self.problem.operations) > LARGE:
             return self._probe(fewer, most)
         probes = (self._probe(fewer, most, LAST, level) for level in LEVELS)
