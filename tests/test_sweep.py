@@ -163,7 +163,7 @@ def test_the_best_are_measured_and_the_fastest_comes_first(
         assert list(runs) == ["sm90 BLOCK_N=128", "sm90 BLOCK_N=64"]
         return milliseconds(n128=2.0, n64=1.0)
 
-    monkeypatch.setattr("twill.bench.measure.ready", lambda: None)
+    monkeypatch.setattr("twill.bench.measure.ready", lambda arch: None)  # pyright: ignore
     monkeypatch.setattr("twill.built.built", built)
     monkeypatch.setattr("twill.cli.worker.watched", lambda work: work(lambda name, event: None))  # pyright: ignore
     monkeypatch.setattr("twill.bench.ranking.load", lambda folder: folder)  # pyright: ignore
@@ -202,8 +202,10 @@ def test_nothing_is_solved_where_nothing_can_be_measured(
 ) -> None:
     monkeypatch.setattr(sweep, "grid", lambda *_: pytest.fail("a sweep has begun"))  # pyright: ignore
     command = ["sweep", "examples/kernels.py:gemm", "--bench", "2", "--out", str(tmp_path), "--arch"]
-    assert run([*command, "sm100"]) == 2
-    assert "--arch names none" in capsys.readouterr().err
+    monkeypatch.setattr("twill.bench.measure.present", lambda: None)
+    monkeypatch.setattr("twill.bench.measure.find_spec", lambda name: name)  # pyright: ignore
+    assert run([*command, "sm100,sm90"]) == 2
+    assert "measuring needs a Blackwell GPU (B200)" in capsys.readouterr().err
     monkeypatch.setattr("twill.bench.measure.find_spec", lambda name: None)  # pyright: ignore
     assert run([*command, "sm90"]) == 2
     assert "measuring needs PyTorch" in capsys.readouterr().err

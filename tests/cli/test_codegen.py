@@ -108,7 +108,7 @@ def test_what_can_not_be_measured(
     monkeypatch.setattr("twill.bench.measure.find_spec", lambda name: None)  # pyright: ignore
     assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder)]) == 2
     assert "needs PyTorch" in capsys.readouterr().err
-    monkeypatch.setattr("twill.bench.measure.ready", lambda: None)
+    monkeypatch.setattr("twill.bench.measure.ready", lambda arch: None)  # pyright: ignore
     assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder)]) == 2
     assert "no kernel.so" in capsys.readouterr().err
     assert run(["bench", GEMM, "--arch", "sm90", "--built", str(folder), "--shape", "K"]) == 2

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.gpu.kernels import kernel
+from tests.gpu.kernels import ANY, kernel
 
-pytestmark = pytest.mark.gpu("sm_90")
+pytestmark = pytest.mark.gpu(*ANY)
 
 M, N, K = 256, 512, 128
 

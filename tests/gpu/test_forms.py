@@ -1,40 +1,55 @@
 # pyright: basic, reportMissingImports=false
-"""Every kernel that can be generated, on a Hopper GPU, beside a direct execution of its TTGIR on the CPU."""
+"""Every kernel that can be generated, on this machine's GPU, beside a direct execution of its TTGIR on the
+CPU."""
 
 from itertools import product
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-import twill
-from tests.gpu.kernels import SCHEDULES
-from tests.kernels.programs import FORMS, loops
+from tests.gpu.kernels import ANY, here, kernel
+from tests.kernels.programs import BLACKWELL_FORMS, BLOCK_SCALED, EXAMPLES, FORMS, PAIRED, loops
 from twill.simulate.compare import TOLERANCE, arguments, error, useful
 from twill.simulate.interpret import interpret
 
-pytestmark = pytest.mark.gpu("sm_90")
+pytestmark = pytest.mark.gpu(*ANY)
 
-NUMBERS = {"M": 256, "N": 256, "K": 256, "L": 1, "groups": 5, "taps": 2, "slope": 0.125, "stride": 256}
+NUMBERS = {
+    "M": 256,
+    "N": 256,
+    "K": 256,
+    "L": 1,
+    "groups": 5,
+    "taps": 2,
+    "slope": 0.125,
+    "stride": 256,
+    "split": 128,
+}
+SCALED = {"K": 640}
+"""Of block-scaled kernels: whole blocks of scale factors."""
 GRID = (2, 1, 1)
 
 TENSOR_CORE = 1e-3
 """Relative error that the tensor core makes by itself: tf32 operands are cut off, not rounded, and sums of
 fp8 have about 14 bits."""
 
+_PAIRS = (name.removesuffix(".sm100") for name in PAIRED)
+ON_BLACKWELL = (*BLACKWELL_FORMS, *(name for name in _PAIRS if name.removesuffix("_pairs") not in EXAMPLES))
+
 TORCH = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
 """Types that NumPy lacks: the simulator keeps their values as float32."""
 
 
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", FORMS if here() == "sm90" else ON_BLACKWELL)
 def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
     import torch
 
-    _, scheduled = loops(name)
+    _, scheduled = loops(name if here() == "sm90" else f"{name}.{here()}")
     function = scheduled[0].loop.function
     names = {value.name.lstrip("%") for value in function.args}
-    numbers: dict[str, Any] = {key: value for key, value in NUMBERS.items() if key in names}
+    given = NUMBERS | (SCALED if name.removesuffix("_pairs") in BLOCK_SCALED else {})
+    numbers: dict[str, Any] = {key: value for key, value in given.items() if key in names}
     contents = useful(function, numbers, place_of((0, 0, 0)))
     values, memory = arguments(function, numbers, 0, contents)
     for place in product(*map(range, GRID)):
@@ -51,11 +66,7 @@ def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
         passed[argument] = torch.from_numpy(array).cuda().to(getattr(torch, kind) if kind else None)
         if argument.startswith("*"):
             pointed[int(argument[1:])] = passed[argument]
-    folder = Path("tests/kernels/ttgir")
-    schedules = sorted(str(path) for path in SCHEDULES.glob(f"{name}.for.*.json"))
-    twill.compile(folder / f"{name}.sm90.ttgir", schedules=schedules)[GRID](
-        **{name: one for name, one in passed.items() if not name.startswith("*")}
-    )
+    kernel(name)[GRID](**{name: one for name, one in passed.items() if not name.startswith("*")})
     for argument, expected in memory.arrays.items():
         if argument in memory.addresses:
             continue

@@ -14,8 +14,9 @@ from typing import Any
 import pytest
 
 import twill.triton
+from tests.gpu.kernels import ANY
 
-pytestmark = pytest.mark.gpu("sm_90")
+pytestmark = pytest.mark.gpu(*ANY)
 
 TOLERANCE = 4e-3
 """Norm of the difference by the norm of what is right, for results in fp16."""

@@ -28,19 +28,34 @@ WARM = 2
 """Rounds that do not count."""
 
 
-def ready() -> None:
-    """Raises TwillError where nothing can be measured."""
+GPUS: Mapping[str, tuple[tuple[int, int], str]] = {
+    "sm90": ((9, 0), "a Hopper GPU (H100, H200)"),
+    "sm100": ((10, 0), "a Blackwell GPU (B200)"),
+}
+"""By architecture: the compute capability that its kernels need, and the GPUs that have it."""
+
+
+def present() -> str | None:
+    """The architecture of this machine's GPU, of those that kernels are generated for; None where there is
+    no such GPU, or no PyTorch."""
+    if find_spec("torch") is None:
+        return None
+    import torch
+
+    found = torch.cuda.get_device_capability() if torch.cuda.is_available() else None
+    return next((arch for arch, (capability, _) in GPUS.items() if capability == found), None)
+
+
+def ready(arch: str) -> None:
+    """Raises TwillError where no kernel of an architecture can be measured."""
     if find_spec("torch") is None:
         raise TwillError(
             "measuring needs PyTorch, which is not installed",
             help="pip install torch; twill simulate needs no GPU",
         )
-    import torch
-
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability() != (9, 0):
-        raise TwillError(
-            "measuring needs a Hopper GPU (H100, H200), and there is none", help="twill simulate needs no GPU"
-        )
+    if arch not in GPUS or present() != arch:
+        what = GPUS[arch][1] if arch in GPUS else f"a GPU of {arch}"
+        raise TwillError(f"measuring needs {what}, and there is none", help="twill simulate needs no GPU")
 
 
 @dataclass(frozen=True, slots=True)

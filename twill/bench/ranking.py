@@ -2,7 +2,7 @@
 
 Takes built configurations of one kernel, best predicted first; gives a `Ranking`. All are measured on one
 shape, in random order in each round, and their values are compared with the reference first. Needs PyTorch
-and a Hopper GPU.
+and a GPU of their architecture.
 """
 
 import csv

@@ -1,8 +1,8 @@
 # pyright: reportMissingImports=false
 """One kernel measured on all its shapes: values, time against its peers, predicted and measured cycles.
 
-Takes what a user names, and where it was built; gives a `Report`. Needs PyTorch and a Hopper GPU. Raises
-TwillError where a value is wrong.
+Takes what a user names, and where it was built; gives a `Report`. Needs PyTorch and a GPU of its
+architecture. Raises TwillError where a value is wrong.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -30,7 +30,7 @@ COMMANDS = {
     "export": "Write a kernel or schedule for another compiler.",
     "simulate": "Run warp programs on the CPU: values, hazards, cycles.",
     "emulate": "Execute PTX on the CPU: values, hazards, races, deadlocks.",
-    "bench": "Measure a generated kernel on a Hopper GPU.",
+    "bench": "Measure a generated kernel on a GPU.",
     "capture": "Record the Triton kernels that a program launches.",
     "run": "Run a program with Twill's kernels in place of Triton's.",
     "check": "Verify a schedule independently, with no solver.",

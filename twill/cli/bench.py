@@ -38,7 +38,7 @@ class _Shape(click.ParamType[dict[str, int]]):
         }
 
 
-@click.command(cls=Command, short_help="Measure a generated kernel on a Hopper GPU.")
+@click.command(cls=Command, short_help="Measure a generated kernel on a GPU.")
 @click.argument("spec")
 @input_options
 @what_if_options
@@ -90,7 +90,7 @@ def bench(
     iteration each operation and each wait takes on the GPU and why warps stall there, and writes stalls.json
     and a drawing of each loop beside its prediction.
 
-    Needs PyTorch, Triton and a Hopper GPU.
+    Needs PyTorch, Triton and a GPU of the architecture: Hopper for sm90, Blackwell for sm100.
 
     \b
     twill bench kernels.py:fa_fwd_subtiled --arch sm90 --shape length=8192
@@ -101,8 +101,8 @@ def bench(
     from twill.bench.run import bench as measured
     from twill.built import built as build
 
-    ready()
     requested = inputs(spec, options)
+    ready(requested.arch or "sm90")
     folder = built or worker.watched(
         lambda on_progress: build(requested, generate_options(options), on_progress)
     )

@@ -57,7 +57,7 @@ def _checks() -> Iterator[Check]:
         "twill codegen --build, twill.compile (12.4 or newer)",
     )
     yield "nvdisasm", _disassembler(), "SASS in the report of twill codegen"
-    yield "gpu", _gpu(), "twill bench, running kernels (Hopper)"
+    yield "gpu", _gpu(), "twill bench, running kernels (Hopper, Blackwell)"
     yield "ncu", _output(["ncu", "--version"], "Version"), "SM cycles in twill bench"
     yield "torch", _package("torch"), "twill bench, baselines"
     yield "cache", _cache(), "built kernels; see twill cache"

@@ -21,9 +21,6 @@ if TYPE_CHECKING:
     from twill.sweep import Configuration, Outcome
 
 LOG = "sweep.jsonl"
-
-MEASURED = "sm90"
-"""The architecture that `twill bench` measures."""
 ROUNDS = 15
 """Measurements of each configuration."""
 
@@ -64,7 +61,7 @@ ROUNDS = 15
     "most",
     type=click.IntRange(min=2),
     metavar="K",
-    help="Measure the best K for sm90 on the local GPU, and show how the ranking held.",
+    help="Measure the best K on the local GPU, and show how the ranking held.",
 )
 @click.option(
     "--time-limit",
@@ -85,7 +82,7 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
     steady state. Ties go to the lower load of the second busiest unit. A configuration whose lower bound
     excludes it from the best ones is not solved. Writes sweep.csv, configs.py (a list of triton.Config per
     architecture, for an autotuner), frontier.ARCH.svg (speed over shared memory) and sweep.jsonl, from which
-    an interrupted sweep resumes. With --bench K, builds the best K for Hopper, compares their values and
+    an interrupted sweep resumes. With --bench K, builds the best K for this GPU, compares their values and
     measures them on the case in the file's BENCH table (with the sizes of --shape); writes measured.csv, and
     puts those that were measured first in configs.py, the fastest first.
 
@@ -118,7 +115,7 @@ def sweep(spec: str, arch: str, settings: Sequence[tuple[str, str]], out: Path, 
     if options["most"]:
         from twill.bench.ranking import table, text
 
-        ranking = _measured(spec, best, points, options)
+        ranking = _measured(spec, _measured_arch(archs), best, points, options)
         click.echo(text(ranking))
         contents["measured.csv"] = table(ranking)
         best = _fastest_first(best, ranking)
@@ -134,27 +131,36 @@ def _measurable(archs: Sequence[str], most: int | None) -> None:
         return
     from twill.bench.measure import ready
 
-    if MEASURED not in archs:
-        raise click.UsageError(f"--bench measures configurations for {MEASURED}; --arch names none")
-    ready()
+    ready(_measured_arch(archs))
+
+
+def _measured_arch(archs: Sequence[str]) -> str:
+    """The architecture of this machine's GPU, where that is one of those; else the first of them."""
+    from twill.bench.measure import present
+
+    return found if (found := present()) in archs and found is not None else archs[0]
 
 
 def _measured(
-    spec: str, best: Sequence["Outcome"], points: Sequence["Configuration"], options: CommandOptions
+    spec: str,
+    arch: str,
+    best: Sequence["Outcome"],
+    points: Sequence["Configuration"],
+    options: CommandOptions,
 ) -> "Ranking":
     """The best configurations that can be generated, built one after the other and then measured."""
     from twill.bench.ranking import measured
     from twill.diagnostics import TwillError
 
-    wanted = [one.key for one in best if one.interval and one.key.split(" ")[0] == MEASURED]
-    found = list(islice(_builds(spec, wanted, points, options), options["most"]))
+    wanted = [one.key for one in best if one.interval and one.key.split(" ")[0] == arch]
+    found = list(islice(_builds(spec, arch, wanted, points, options), options["most"]))
     if not found:
         raise TwillError("none of the configurations can be generated", help="see the messages above")
     return measured(found, dict(options["numbers"]), ROUNDS)
 
 
 def _builds(
-    spec: str, keys: Sequence[str], points: Sequence["Configuration"], options: CommandOptions
+    spec: str, arch: str, keys: Sequence[str], points: Sequence["Configuration"], options: CommandOptions
 ) -> Iterator["Built"]:
     """Configurations by their keys; those that can not be generated are left out, with a message."""
     from twill.bench.ranking import Built
@@ -167,7 +173,7 @@ def _builds(
     limit = GenerateOptions(time_limit=options["time_limit"])
     for key in keys:
         click.echo(f"building {key}", err=True)
-        mine = replace(given, arch=MEASURED, settings=settings[key])
+        mine = replace(given, arch=arch, settings=settings[key])
         try:
             folder = worker.watched(partial(built, mine, limit))
         except TwillError as problem:

@@ -137,7 +137,7 @@ class Kernel:
 
 _ADVICE = {
     100: "there is no GPU",
-    209: "the kernel is built for sm_90a: a Hopper GPU (H100, H200) is needed",
+    209: "the kernel is built for another GPU: sm_90a is Hopper (H100, H200), sm_100a is Blackwell (B200)",
     701: "a thread block does not fit: was the kernel scheduled for another machine?",
 }
 """By cudaError_t."""
