@@ -96,7 +96,6 @@ across_tma_kernel(const __grid_constant__ CUtensorMap map_x_30, const __grid_con
             const int32_t n = trips_0;
             auto position_x_30_y_37 = channel_x_30_y_37.position(count_x_30_y_37);
             for (int32_t i = 0; i < n; ++i) {
-                thread.rematerialize();
                 channel_x_30_y_37.consumer_wait(position_x_30_y_37);
                 // cycle 0, stage 0: dot.acc_40 (tests/kernels/ttgir/across.sm90.ttgir:74:17)
                 {
@@ -273,7 +272,6 @@ across_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) 
             const int32_t n = trips_0;
             auto position_x_30_y_37 = channel_x_30_y_37.position(count_x_30_y_37);
             for (int32_t i = 0; i < n; ++i) {
-                thread.rematerialize();
                 channel_x_30_y_37.consumer_wait(position_x_30_y_37);
                 // cycle 0, stage 0: dot.acc_40 (tests/kernels/ttgir/across.sm90.ttgir:74:17)
                 {

@@ -70,21 +70,19 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                     await_reads(read_0);
                     await_reads(read_5);
                 }
-                auto position1_x_18_y_24 = channel_x_18_y_24.position(count_x_18_y_24);
-                auto position_x_18_y_24 = channel_x_18_y_24.position(count_x_18_y_24 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_x_18_y_24.consumer_release(position1_x_18_y_24);
-                    channel_x_18_y_24.consumer_wait(position_x_18_y_24);
+                    channel_x_18_y_24.consumer_release(count_x_18_y_24 + i - 1);
+                    channel_x_18_y_24.consumer_wait(count_x_18_y_24 + i);
                     // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                     {
                         float read_0[64];
-                        const uint32_t read_0_at = channel_x_18_y_24.slot(position_x_18_y_24);
+                        const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
                         float read_5[32];
-                        const uint32_t read_5_at = channel_x_18_y_24.slot(position_x_18_y_24) + 2048;
+                        const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
@@ -100,8 +98,6 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                         await_reads(read_0);
                         await_reads(read_5);
                     }
-                    position1_x_18_y_24.advance();
-                    position_x_18_y_24.advance();
                 }
                 channel_x_18_y_24.consumer_release(count_x_18_y_24 + n - 1);
             }
@@ -334,21 +330,19 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
                 }
-                auto position1_x_18_y_24 = channel_x_18_y_24.position(count_x_18_y_24);
-                auto position_x_18_y_24 = channel_x_18_y_24.position(count_x_18_y_24 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_x_18_y_24.consumer_release(position1_x_18_y_24);
-                    channel_x_18_y_24.consumer_wait(position_x_18_y_24);
+                    channel_x_18_y_24.consumer_release(count_x_18_y_24 + i - 1);
+                    channel_x_18_y_24.consumer_wait(count_x_18_y_24 + i);
                     // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                     {
                         float read_0[64];
-                        const uint32_t read_0_at = channel_x_18_y_24.slot(position_x_18_y_24);
+                        const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
                         float read_5[32];
-                        const uint32_t read_5_at = channel_x_18_y_24.slot(position_x_18_y_24) + 2048;
+                        const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
@@ -362,8 +356,6 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
                     }
-                    position1_x_18_y_24.advance();
-                    position_x_18_y_24.advance();
                 }
                 channel_x_18_y_24.consumer_release(count_x_18_y_24 + n - 1);
             }

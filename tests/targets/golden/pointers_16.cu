@@ -46,7 +46,6 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
             const int32_t n = trips_0;
             auto position_x_28_y_37 = channel_x_28_y_37.position(count_x_28_y_37);
             for (int32_t i = 0; i < n; ++i) {
-                thread.rematerialize();
                 channel_x_28_y_37.consumer_wait(position_x_28_y_37);
                 // cycle 46, stage 0: dot.acc_40 (tests/kernels/ttgir/pointers_16.sm90.ttgir:70:17)
                 {
@@ -271,7 +270,6 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             const int32_t n = trips_0;
             auto position_x_28_y_37 = channel_x_28_y_37.position(count_x_28_y_37);
             for (int32_t i = 0; i < n; ++i) {
-                thread.rematerialize();
                 channel_x_28_y_37.consumer_wait(position_x_28_y_37);
                 // cycle 46, stage 0: dot.acc_40 (tests/kernels/ttgir/pointers_16.sm90.ttgir:70:17)
                 {

@@ -30,6 +30,7 @@ from twill.ir.statements import (
     Statement,
 )
 from twill.ops.table import role
+from twill.targets.cuda import plain_dot
 from twill.targets.cuda.elements import sequence
 from twill.targets.cuda.names import channel as channel_name
 
@@ -93,8 +94,9 @@ def kept(program: Program, steady: Sequence[Statement], least: int) -> Positions
 
 def _is_mma(program: Program, statement: Statement) -> bool:
     """Whether it is an MMA of warps and nothing else."""
-    return isinstance(statement, Compute) and all(
-        role(program.op(index)) in ("dot", "layout") for index in statement.ops
+    ops = [program.op(index) for index in statement.ops] if isinstance(statement, Compute) else []
+    return bool(ops) and all(
+        role(op) == "layout" or (role(op) == "dot" and not plain_dot.is_plain(op)) for op in ops
     )
 
 
