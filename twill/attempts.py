@@ -1,7 +1,8 @@
 """The schedules of a kernel's loops whose program is predicted to be fastest.
 
 Takes the loops and a function that schedules and lowers them; gives the best of what it returns for the loops
-as they are, for every implementation that they have, and with groups of their own for accumulator updates.
+as they are, for every implementation that they have, with groups of their own for accumulator updates, and
+for the part of an SM that leaves room for another thread block.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +13,19 @@ from twill.inputs import Case
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.update_groups import with_update_group
+from twill.warp import thread_block
+from twill.warp.dataflow import read
+from twill.warp.residency import shared_bytes
 from twill.warp.tasks import Scheduled
+from twill.warp.tiles_in_flight import tile_loop
+
+IDLE = 1.25
+"""Times the cycles of its busiest unit that an SM takes for its loops, from which on another thread block is
+tried: below, blocks are in each other's way (estimate)."""
+LEAST_REGISTERS = 0.6
+"""Part of a schedule's registers with which another one is looked for (estimate)."""
+ELSE = 8192
+"""Bytes of a thread block's shared memory that schedules leave for scratch and barriers (estimate)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -31,6 +44,12 @@ class Attempt:
 
         return sum(found.interval for found in predict(self.program, self.loops).loops.values())
 
+    def of_sm(self) -> float:
+        """The same of an SM that several thread blocks share."""
+        from twill.simulate.predict import of_sm
+
+        return of_sm(self.program, self.loops)
+
 
 def fastest(found: Sequence[Case], attempt: Callable[[Sequence[Case]], Attempt]) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, and with a group of
@@ -40,7 +59,7 @@ def fastest(found: Sequence[Case], attempt: Callable[[Sequence[Case]], Attempt])
     moved = _with_update_groups(first)
     names = list({one.name: None for case in found for one in case.problem.implementations})
     if moved is None and not names:
-        return first
+        return _with_another_block(first, attempt)
     alone = first.cycles()
     best = _faster((first, alone), moved, attempt) if moved else (first, alone)
     for name in names[1:]:
@@ -49,14 +68,58 @@ def fastest(found: Sequence[Case], attempt: Callable[[Sequence[Case]], Attempt])
 
 
 def _faster(
-    best: tuple[Attempt, float], cases: Sequence[Case], attempt: Callable[[Sequence[Case]], Attempt]
+    best: tuple[Attempt, float],
+    cases: Sequence[Case],
+    attempt: Callable[[Sequence[Case]], Attempt],
+    cycles: Callable[[Attempt], float] = Attempt.cycles,
 ) -> tuple[Attempt, float]:
     """The best attempt so far, or one with these cases that is predicted to take fewer cycles, with these."""
     try:
         other = attempt(cases)
     except TwillError:
         return best
-    return min(best, (other, other.cycles()), key=lambda one: one[1])
+    return min(best, (other, cycles(other)), key=lambda one: one[1])
+
+
+def _with_another_block(first: Attempt, attempt: Callable[[Sequence[Case]], Attempt]) -> Attempt:
+    """The attempt, or one whose schedules leave room on an SM for another thread block, where one that waits
+    is predicted to leave it idle."""
+    from twill.simulate.predict import busy
+
+    cases = _for_blocks(first, first.program.resident_blocks + 1)
+    if cases is None or (now := first.of_sm()) <= IDLE * sum(map(busy, first.loops)):
+        return first
+    other, cycles = _faster((first, now / IDLE), cases, attempt, Attempt.of_sm)
+    if other is first:
+        return first
+    what = f"{other.program.resident_blocks} thread blocks on an SM"
+    note = f"{what}: an iteration every {cycles:.0f} cycles predicted, {now:.0f} otherwise"
+    return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _for_blocks(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
+    """The loops with the limits of so many thread blocks on an SM, and no more groups than they have; None
+    where a schedule is not looked for with so few registers, and where a block walks over tiles."""
+    machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
+    wide = [group for group in granted if not thread_block.only_moves(group)]
+    walks = tile_loop(read(first.program.module, first.program.function), first.loops) is not None
+    if machine.residency is None or walks or not wide:
+        return None
+    limits, threads = machine.limits, 32 * sum(group.warps for group in wide)
+    moving = 128 * max((one.registers for one in first.program.groups if one.only_moves), default=0)
+    own = (limits.registers_total // blocks - moving) // threads
+    registers = int(machine.residency.used * own) // limits.register_step * limits.register_step
+    if registers < LEAST_REGISTERS * max(group.registers for group in wide):
+        return None
+    less = limits.shared - shared_bytes(machine, blocks, limits.shared) + ELSE
+
+    def limited(case: Case) -> Case:
+        given = case.problem.limits
+        most = min(registers, given.registers_per_thread)
+        own = replace(given, groups=len(granted), registers_per_thread=most, shared=given.shared - less)
+        return replace(case, problem=replace(case.problem, limits=own))
+
+    return tuple(map(limited, first.cases))
 
 
 def _implemented(case: Case, name: str) -> Case:

@@ -14,7 +14,7 @@ from time import monotonic
 
 from twill.diagnostics import TwillError
 from twill.generate import files, generate, notes, right
-from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace
+from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, pace_of_sm
 from twill.inputs import Inputs, origin
 from twill.subtiles import COUNT
 
@@ -78,6 +78,8 @@ class _Retry:
     make: Callable[[], Generated]
     slowest: float = inf
     """Simulated cycles of an iteration of each loop, together, above which the warning is better."""
+    cycles: Callable[[Generated], float] = pace
+    """These cycles: of a thread block, or of an SM."""
 
 
 def without_warnings(
@@ -101,7 +103,7 @@ def without_warnings(
         report(f"{warning}; trying {retry.what}")
         try:
             other = retry.make()
-            if pace(other) <= retry.slowest and not _said(other):
+            if retry.cycles(other) <= retry.slowest and not _said(other):
                 return noted(right((other,), options, on_progress), f"{retry.why}: otherwise {warning}")
         except TwillError:
             continue
@@ -125,7 +127,8 @@ def _retries(
         return
     for blocks in _fewer_blocks(made):
         what = f"{blocks} thread blocks on an SM"
-        yield _Retry(what, f"{what} at most", making(made.inputs, blocks))
+        fewer = making(made.inputs, blocks)
+        yield _Retry(what, f"{what} at most", fewer, SLOWER * pace_of_sm(made), pace_of_sm)
     slowest = pace(made.others[0]) if made.others else SLOWER * pace(made)
     for form, limit in ((made, slowest), *((other, SLOWER * pace(other)) for other in made.others)):
         before = "" if form is made else f"not {made.form}, "

@@ -92,3 +92,10 @@ def pace(made: Generated) -> float:
     from twill.simulate.predict import predict
 
     return sum(loop.interval for loop in predict(made.program, made.loops).loops.values())
+
+
+def pace_of_sm(made: Generated) -> float:
+    """The same of an SM that several thread blocks share."""
+    from twill.simulate.predict import of_sm
+
+    return of_sm(made.program, made.loops)

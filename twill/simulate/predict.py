@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from twill.costs.model import extremes, implemented
 from twill.ir.program import Program
+from twill.modulo.bounds import bounds
 from twill.simulate.explore import same
 from twill.simulate.report import Steady, steady
 from twill.simulate.timed import Costs, Event, Pace, Paces, Run, run
@@ -43,6 +44,18 @@ def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) ->
     }
     units = dict.fromkeys(unit.name for one in loops for unit in one.problem.units)
     return Predicted(done.events, found, done, tuple(units))
+
+
+def busy(one: Scheduled) -> float:
+    """Machine cycles for which an iteration occupies the busiest unit of an SM."""
+    return bounds(one.problem).resource.value * one.problem.resolution.cycles_per_unit
+
+
+def of_sm(program: Program, loops: Sequence[Scheduled]) -> float:
+    """Machine cycles of an SM for an iteration of each loop, together: thread blocks that share it hide what
+    the others wait for, until a unit is always busy."""
+    found, blocks = predict(program, loops).loops, program.resident_blocks
+    return sum(max(busy(one), found[one.loop.path].interval / blocks) for one in loops)
 
 
 def paces(loops: Sequence[Scheduled]) -> Paces:

@@ -65,18 +65,20 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
                             tma_load(channel_y_21_acc_26.slot(count_y_21_acc_26) + 4096, &map_acc_26, channel_y_21_acc_26.full(count_y_21_acc_26), int32_t(int32_t(0)), int32_t(kept_acc_26_corner0));
                         }
                     }
+                    auto position_y_21_acc_26 = channel_y_21_acc_26.position(count_y_21_acc_26 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load y_21_acc_26 (tests/kernels/ttgir/summed_columns.sm90.ttgir:74:17)
-                        channel_y_21_acc_26.producer_acquire(count_y_21_acc_26 + i);
+                        channel_y_21_acc_26.producer_acquire(position_y_21_acc_26);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_y_21_acc_26.full(count_y_21_acc_26 + i), 8192);
+                            mbarrier_arrive_expect(channel_y_21_acc_26.full(position_y_21_acc_26), 8192);
                             {
-                                tma_load(channel_y_21_acc_26.slot(count_y_21_acc_26 + i), &map_y_21, channel_y_21_acc_26.full(count_y_21_acc_26 + i), int32_t(kept_y_21_corner0), int32_t(int32_t((i * 32))));
+                                tma_load(channel_y_21_acc_26.slot(position_y_21_acc_26), &map_y_21, channel_y_21_acc_26.full(position_y_21_acc_26), int32_t(kept_y_21_corner0), int32_t(int32_t((i * 32))));
                             }
                             {
-                                tma_load(channel_y_21_acc_26.slot(count_y_21_acc_26 + i) + 4096, &map_acc_26, channel_y_21_acc_26.full(count_y_21_acc_26 + i), int32_t(int32_t((i * 32))), int32_t(kept_acc_26_corner0));
+                                tma_load(channel_y_21_acc_26.slot(position_y_21_acc_26) + 4096, &map_acc_26, channel_y_21_acc_26.full(position_y_21_acc_26), int32_t(int32_t((i * 32))), int32_t(kept_acc_26_corner0));
                             }
                         }
+                        position_y_21_acc_26.advance();
                     }
                 }
             }
@@ -340,12 +342,13 @@ summed_columns_kernel(__half* a, __half* b, float* c, float* sums, int32_t M, in
                     for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_acc_26_to[0] + i_ * 2048, advanced(from_, kept_acc_26_at0[i_]));
                 }
                 channel_y_21_acc_26.producer_commit(count_y_21_acc_26);
+                auto position_y_21_acc_26 = channel_y_21_acc_26.position(count_y_21_acc_26 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy y_21_acc_26 (tests/kernels/ttgir/summed_columns.sm90.ttgir:74:17)
-                    channel_y_21_acc_26.producer_acquire(count_y_21_acc_26 + i);
+                    channel_y_21_acc_26.producer_acquire(position_y_21_acc_26);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_y_21_acc_26.slot(count_y_21_acc_26 + i);
+                        const uint32_t to_ = channel_y_21_acc_26.slot(position_y_21_acc_26);
                         __half* from_ = b + int32_t(kept_y_21_at1[0]);
                         keep(from_);
                         #pragma unroll
@@ -353,13 +356,14 @@ summed_columns_kernel(__half* a, __half* b, float* c, float* sums, int32_t M, in
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
-                        const uint32_t to_ = channel_y_21_acc_26.slot(count_y_21_acc_26 + i) + 4096;
+                        const uint32_t to_ = channel_y_21_acc_26.slot(position_y_21_acc_26) + 4096;
                         __half* from_ = a + int32_t(kept_acc_26_at1[0]) + int32_t((i * 32));
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_acc_26_to[0] + i_ * 2048, advanced(from_, kept_acc_26_at0[i_]));
                     }
-                    channel_y_21_acc_26.producer_commit(count_y_21_acc_26 + i);
+                    channel_y_21_acc_26.producer_commit(position_y_21_acc_26);
+                    position_y_21_acc_26.advance();
                 }
             }
         }

@@ -176,7 +176,6 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             const int32_t n = trips_0;
             auto position_a_55_b_64 = channel_a_55_b_64.position(count_a_55_b_64);
             for (int32_t i = 0; i < n; ++i) {
-                thread.rematerialize();
                 channel_a_55_b_64.consumer_wait(position_a_55_b_64);
                 // cycle 205, stage 0: dot.acc_67 (tests/kernels/ttgir/turned_32.sm90.ttgir:104:17)
                 {

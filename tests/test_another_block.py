@@ -1,0 +1,90 @@
+"""A kernel that leaves an SM idle is scheduled again for limits that leave room for another thread block."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from twill.attempts import IDLE, Attempt, fastest
+from twill.diagnostics import TwillError
+from twill.files import load, read_schedule
+from twill.inputs import Case, Inputs, cases
+from twill.loop_nest import program
+from twill.modulo.bounds import bounds
+
+KERNEL = "tests/kernels/ttgir/pointers_16.sm90.ttgir"
+SCHEDULE = "tests/kernels/schedules/pointers_16.for.0.json"
+
+
+def lowered(found: Sequence[Case]) -> Attempt:
+    kept = read_schedule(load(SCHEDULE), SCHEDULE).result
+    made, loops = program(found, lambda problem: replace(kept, problem=problem))
+    return Attempt(tuple(found), made, loops, {found[0].name: kept}, {})
+
+
+def waiting(monkeypatch: pytest.MonkeyPatch, first: Attempt, factor: float) -> None:
+    """Every thread block takes so many times as long for an iteration as the busiest unit of the SM, were it
+    divided among the blocks of the first attempt."""
+    busy = bounds(first.loops[0].problem).resource.value
+    cycles = busy * factor * first.program.resident_blocks
+    found = type("Found", (), {"loops": {first.loops[0].loop.path: type("Loop", (), {"interval": cycles})}})
+
+    def predicted(*_: object) -> object:
+        return found
+
+    monkeypatch.setattr("twill.simulate.predict.predict", predicted)
+
+
+def more_blocks(one: Attempt, count: int) -> Attempt:
+    launch = replace(one.program.launch, blocks=count)
+    return replace(one, program=replace(one.program, launch=launch, by_tma=None))
+
+
+def test_another_block_where_the_sm_is_idle(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, tried = cases(Inputs(KERNEL, arch="sm90")), list[Case]()
+    first = more_blocks(lowered(found), 2)
+    waiting(monkeypatch, first, 2.0)
+
+    def attempt(given: Sequence[Case]) -> Attempt:
+        tried.extend(given)
+        return first if len(tried) == 1 else more_blocks(first, 4)
+
+    best = fastest(found, attempt)
+    assert best.program.resident_blocks == 4
+    assert "4 thread blocks on an SM" in best.program.notes[-1]
+    before, after = (case.problem.limits for case in tried)
+    assert after.shared < before.shared
+    assert after.registers_per_thread <= before.registers_per_thread
+    assert 3 * 32 * 4 * after.registers_per_thread <= before.registers_total
+
+
+@pytest.mark.parametrize("blocks", [2, None])
+def test_the_first_schedule_where_no_other_block_helps(
+    monkeypatch: pytest.MonkeyPatch, blocks: int | None
+) -> None:
+    """As many blocks as before, or no schedule."""
+    found = cases(Inputs(KERNEL, arch="sm90"))
+    first, tried = more_blocks(lowered(found), 2), list[Case]()
+    waiting(monkeypatch, first, 2.0)
+
+    def attempt(given: Sequence[Case]) -> Attempt:
+        tried.extend(given)
+        if len(tried) > 1 and blocks is None:
+            raise TwillError("no schedule")
+        return first
+
+    assert fastest(found, attempt) is first
+    assert len(tried) == 2
+
+
+def test_a_busy_sm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = cases(Inputs(KERNEL, arch="sm90"))
+    first, tried = more_blocks(lowered(found), 2), list[Case]()
+    waiting(monkeypatch, first, IDLE)
+
+    def attempt(given: Sequence[Case]) -> Attempt:
+        tried.extend(given)
+        return first
+
+    assert fastest(found, attempt) is first
+    assert len(tried) == 1
