@@ -1,6 +1,6 @@
 """The findings of section 6 of the Twill paper beside what this program finds for them, as reports/paper.md.
 
-    python benchmarks/paper.py                                # all of it, under twelve minutes on two cores
+    python benchmarks/paper.py                                # all of it, about ten minutes on two cores
     python benchmarks/paper.py --only "Blackwell forward" --time-limit 5 --out part.md
 
 Every row is one query, with the command that reproduces it; what is said under a table is worked out from the
@@ -610,7 +610,7 @@ def page(sections: list[Section], limit: float) -> str:
     type=click.Choice([name for name, _ in SECTIONS]),
     help="Sections to ask; all of them by default.",
 )
-@click.option("--time-limit", type=float, default=25.0, show_default=True, help="Seconds for each query.")
+@click.option("--time-limit", type=float, default=30.0, show_default=True, help="Seconds for each query.")
 @click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),

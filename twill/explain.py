@@ -6,12 +6,12 @@ whose lower bound shows that it cannot help is not solved.
 """
 
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-import networkx as nx
-
+from twill.engine.connected import strong
 from twill.ir.problem import Edge, Operation, Problem, Time
 from twill.ir.schedule import Result, Status
 from twill.modulo.bounds import bounds, recurrence_bound, resource_bound
@@ -114,8 +114,10 @@ def bottlenecks(problem: Problem) -> tuple[Bottleneck, ...]:
         Bottleneck("unit", unit.name, resource_bound(replace(problem, units=(unit,))).value)
         for unit in problem.units
     ]
-    graph = nx.DiGraph([(edge.src, edge.dst) for edge in problem.edges])
-    circuits = [_circuit(problem, members) for members in nx.strongly_connected_components(graph)]
+    nodes, parts = [op.id for op in problem.operations], defaultdict[int, set[str]](set)
+    for node, part in strong(nodes, [(edge.src, edge.dst) for edge in problem.edges]).items():
+        parts[part].add(node)
+    circuits = [_circuit(problem, members) for members in parts.values()]
     found = [one for one in (*units, *circuits) if one is not None and one.bound > 0]
     return tuple(sorted(found, key=lambda one: (-one.bound, one.kind, one.name)))
 

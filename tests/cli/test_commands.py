@@ -39,6 +39,17 @@ def test_help_imports_nothing_heavy() -> None:
     assert "schedule" in done.stdout
 
 
+def test_a_schedule_at_the_bound_needs_no_solver() -> None:
+    heavy = ("ortools", "pysat", "networkx", "pandas", "matplotlib", "rich")
+    script = (
+        "import sys; from twill.cli import run; run(['schedule', 'examples/ttgir/gemm.sm90.ttgir']);"
+        f" print([m for m in {heavy} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stderr == "[]\n"
+    assert "optimal" in done.stdout
+
+
 @pytest.mark.parametrize(
     "command",
     ["schedule", "extract", "graph", "codegen", "simulate", "emulate", "bench", "check", "machines"],
