@@ -6,12 +6,10 @@ whose lower bound shows that it cannot help is not solved.
 """
 
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
 
-from twill.engine.connected import strong
 from twill.ir.problem import Edge, Operation, Problem, Time
 from twill.ir.schedule import Result, Status
 from twill.modulo.bounds import bounds, recurrence_bound, resource_bound
@@ -114,12 +112,20 @@ def bottlenecks(problem: Problem) -> tuple[Bottleneck, ...]:
         Bottleneck("unit", unit.name, resource_bound(replace(problem, units=(unit,))).value)
         for unit in problem.units
     ]
-    nodes, parts = [op.id for op in problem.operations], defaultdict[int, set[str]](set)
-    for node, part in strong(nodes, [(edge.src, edge.dst) for edge in problem.edges]).items():
-        parts[part].add(node)
-    circuits = [_circuit(problem, members) for members in parts.values()]
+    circuits = [_circuit(problem, members) for members in _components(problem)]
     found = [one for one in (*units, *circuits) if one is not None and one.bound > 0]
     return tuple(sorted(found, key=lambda one: (-one.bound, one.kind, one.name)))
+
+
+def _components(problem: Problem) -> Iterable[set[str]]:
+    """The operations that lie on circuits together. Most loops at their bound have circuits of one operation
+    alone, and no need of a graph library."""
+    carried = {(edge.src, edge.dst) for edge in problem.edges if edge.distance}
+    if all(src == dst for src, dst in carried):
+        return [{src} for src, _ in sorted(carried)]
+    import networkx as nx
+
+    return nx.strongly_connected_components(nx.DiGraph([(edge.src, edge.dst) for edge in problem.edges]))
 
 
 def _circuit(problem: Problem, members: set[str]) -> Bottleneck | None:
