@@ -868,6 +868,23 @@ def summed_columns(
 
 
 @triton.jit
+def scored(
+    q, k, ends, c, N, QUERIES: tl.constexpr, HEADS: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """The sum over heads of positive products of queries with keys, up to the largest of the queries' ends; 16-bit sums of tiles of
+    three dimensions."""
+    first, d, n = tl.program_id(0) * QUERIES, tl.arange(0, DIM), tl.arange(0, BLOCK_N)
+    rows, own = first * HEADS + tl.arange(0, QUERIES * HEADS), first + tl.arange(0, QUERIES)
+    end = tl.minimum(tl.max(tl.load(ends + own), 0), N)
+    x = tl.load(q + rows[:, None] * DIM + d[None, :])
+    for i in range(0, end, BLOCK_N):
+        y = tl.load(k + (i + n)[None, :] * DIM + d[:, None], mask=(i + n)[None, :] < end, other=0)
+        s = tl.maximum(tl.dot(x, y), 0).to(tl.float16)
+        total = tl.sum(tl.reshape(tl.trans(s), [BLOCK_N, QUERIES, HEADS]), 2)
+        tl.store(c + own[None, :] * N + (i + n)[:, None], total, mask=(i + n)[:, None] < end)
+
+
+@triton.jit
 def deflated(
     q, k, w, r, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1305,6 +1322,10 @@ TWILL = {
     "summed_columns": {
         **HALF, **dict.fromkeys(("sums", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "scored": {
+        **dict.fromkeys("qkc", "*fp16:16"), "ends": "*i32:16", "N": "i32:16",
+        "QUERIES": 4, "HEADS": 32, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+    },
     "noted": {
         **HALF, **dict.fromkeys(("notes", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
@@ -1364,6 +1385,7 @@ VARIANTS = {
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),
+    "scored": ("scored", {}),
     "summed_columns": ("summed_columns", {}),
     "summed_columns_16": ("summed_columns", {"BLOCK_K": 16}),
     "noted": ("noted", {}),

@@ -21,6 +21,7 @@ from twill.targets.cuda.shared_tiles import UNROLL
 ColumnRange = tuple[int, int]
 """Which slices of the elements of tiles: begin and end, in 1 / SLICES."""
 WHOLE: ColumnRange = (0, SLICES)
+LANES = 32
 CHAINS = 4
 """How many elements of a row a thread combines at once: the latency of an operation (four cycles, CUDA C++
 Programming Guide, arithmetic instructions) is then no wait."""
@@ -167,6 +168,33 @@ def shared_between(
             f" {_combined(combine, f'{name}[i_]', found)}"
         ),
         "}",
+    ]
+
+
+def alone(
+    op: Op, name: str, source: Fragment, elements: Elements, guard: str, scratch: str, group_barrier: str
+) -> list[str]:
+    """A vector reduced to a scalar, which every thread then has, by a group that only moves data; `guard` is
+    true of the elements that there are."""
+    combine, start = _combine(op)
+    kind, warps = c_type(combine.result.type), source.threads // LANES
+    other = _combined(combine, name, f"__shfl_xor_sync(~0u, {name}, lanes)")
+    lines = [
+        f"{name} = {start};",
+        f"for (int i_ = 0; i_ < {source.registers}; ++i_)",
+        f"    {guard}{_combined(combine, name, elements(point(source, 'i_')))}",
+        f"for (int lanes = 1; lanes < {LANES}; lanes *= 2) {other}",
+    ]
+    if warps == 1:
+        return lines
+    each = _combined(combine, name, f"shared_at<{kind}>({scratch} + warp * sizeof({kind}))")
+    return [
+        *lines,
+        group_barrier,
+        f"if (thread.lane == 0) shared_at<{kind}>({scratch} + thread.warp * sizeof({kind})) = {name};",
+        group_barrier,
+        f"{name} = {start};",
+        f"for (int warp = 0; warp < {warps}; ++warp) {each}",
     ]
 
 

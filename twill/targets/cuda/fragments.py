@@ -32,6 +32,8 @@ from twill.ops.table import role
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 from twill.warp.channels import bits, tile_bytes
 
+NARROW = 4 * 8
+"""Bytes of a scalar for each warp of a group that only moves data."""
 ALIGNED = 16
 """Bytes to which each of several tiles in a scratch buffer is aligned."""
 
@@ -256,7 +258,8 @@ def _exchanged(op: Op) -> int:
         return size * prod(form.shape) if moves(source, op.result.type) else 0
     if together(op):
         whole = form if isinstance(form, Spread) else form.spread()
-        return len(op.results) * whole.exchange(int(str(op.attributes["axis"])))
+        room = len(op.results) * whole.exchange(int(str(op.attributes["axis"])))
+        return room if isinstance(op.results[0].type, Tensor) else max(room, NARROW)
     if isinstance(form, Spread):
         return form.exchange(int(str(op.attributes["axis"])))
     if form.axes != (0, 1):

@@ -28,7 +28,7 @@ from twill.targets.cuda import (
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
 from twill.targets.cuda.element_pairs import paired
 from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
-from twill.targets.cuda.exchange import WHOLE, each, exchanged, gathered, reduced, shared_between
+from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
 from twill.targets.cuda.linear_tiles import Spread, literal
@@ -44,6 +44,7 @@ from twill.targets.cuda.register_tiles import (
     held,
     linear_point,
     number,
+    packed,
     point,
     turned,
 )
@@ -168,26 +169,51 @@ def _reduce(scope: Scope, op: Op) -> None:
         scope.lines.append(declaration(result, name))
     form, complete = holding(source), scope.span[1] == SLICES and not scope.deferred
     if isinstance(form, Spread):
-        index = held(name, result).register(form.point().without(int(str(op.attributes["axis"]))))
-        scope.lines += reduced(op, name, form, index, elements, scope.span, paired=scope.float_pairs)
-        if complete:
-            vector = holding(result)
-            assert isinstance(vector, Spread)
-            scope.lines += shared_between(op, name, form, vector, scope.scratch, scope.group_barrier())
+        _reduce_linear(scope, op, name, form, elements)
     else:
         scope.lines += gathered(op, name, form, elements, scope.span)
         scope.lines += exchanged(op, name, form, scope.scratch, scope.group_barrier()) if complete else []
     scope.values[op.result.id] = held(name, result)
 
 
+def _reduce_linear(scope: Scope, op: Op, name: str, form: Spread, elements: Elements) -> None:
+    """A tile in a linear layout. A result that is kept in pairs is reduced element by element before. Raises
+    ValueError where that is divided."""
+    result, complete = op.result.type, scope.span[1] == SLICES and not scope.deferred
+    assert isinstance(result, Tensor)
+    vector = holding(result)
+    assert isinstance(vector, Spread)
+    own = Held(name, vector, None)
+    if packed(result):
+        if not complete or scope.span != WHOLE:
+            raise ValueError("a result of 16 bits of two dimensions can not be divided")
+        own = Held(f"{name}_each", vector, None, halves=True)
+        scope.lines.append(f"{c_type(result)} {own.name}[{vector.registers}];")
+    index = own.register(form.point().without(int(str(op.attributes["axis"]))))
+    scope.lines += reduced(op, own.name, form, index, elements, scope.span, paired=scope.float_pairs)
+    if complete:
+        scope.lines += shared_between(op, own.name, form, vector, scope.scratch, scope.group_barrier())
+    if packed(result):
+        scope.lines += written(result, name, own)
+
+
 def _reduce_together(scope: Scope, op: Op) -> None:
     """Several tiles, or by several operations."""
-    if scope.narrow or scope.deferred or scope.span != WHOLE:
+    source, scalar = op.operands[0].type, not isinstance(op.results[0].type, Tensor)
+    if (scope.narrow and not scalar) or scope.deferred or scope.span != WHOLE:
         raise ValueError("can not be generated here")
     names = [scope.name(value) for value in op.results]
     for name, value in zip(names, op.results, strict=True):
         if value.id not in scope.targets:
             scope.lines.append(declaration(value.type, name))
+    if scope.narrow:
+        assert isinstance(source, Tensor)
+        form, elements = scope.layout(source), scope.elements(op.operands[0])
+        assert isinstance(form, Fragment)
+        room = (scope.scratch, scope.group_barrier())
+        scope.lines += alone(op, names[0], form, elements, guard(once(form)), *room)
+        scope.values[op.result.id] = names[0]
+        return
     tiles = [scope.elements(value) for value in op.operands]
     scope.lines += tuples.lines(op, names, tiles, scope.scratch, scope.group_barrier())
     for name, value in zip(names, op.results, strict=True):
