@@ -52,12 +52,17 @@ FURTHER: Mapping[str, Sequence[Request]] = {
     "gemm_persistent": (Request({"M": 256, "N": 512, "K": 200}),),
     "gemm_persistent.sm100": (Request({"M": 256, "N": 512, "K": 200}),),
     "fa_fwd": (Request({"heads": 2, "length": 256, "scale": 0.09}, grid=(2, 2, 1)),),
+    "fa_bwd": (Request({"heads": 1, "length": 256, "scale": 0.09}, grid=(2, 1, 1)),),
     "batched": (Request({}, grid=(1, 2, 3)),),
     "pointers": (Request({}, schedule=1), Request({"K": 0})),
-    "bumped": (Request({"M": 128, "N": 128, "K": 80, "stride": 128}, integers=True),),
+    "bumped": (
+        Request({"M": 128, "N": 128, "K": 80, "stride": 128}, integers=True),
+        Request({"M": 144, "N": 112, "K": 200, "stride": 208}),
+    ),
 }
 """Runs besides the first: ragged ends, few iterations and many, other orders of what is asynchronous, several
-programs."""
+programs. The last of `bumped` is loaded by copies, as its rows wrap around inside of a tile; the two programs
+of `fa_bwd` add to the same rows."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,7 +213,7 @@ MUTANTS = (
         "leader = threadIdx.x == 32 * first_warp;",
         "leader = threadIdx.x % 32 == 0;",
         "each warp has a leader",
-        ("fa_bwd", "gemm_reduction"),
+        ("drawn",),
     ),
     Mutant(
         "row-of-accumulator",
@@ -278,7 +278,7 @@ MUTANTS = (
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];",
         "mbarrier.arrive.shared::cta.b64 _, [%0];",
         "a slot is full before its copies land",
-        ("pointers",),
+        ("bumped",),
     ),
     Mutant(
         "copies-arrive-inc",
@@ -286,7 +286,7 @@ MUTANTS = (
         "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];",
         "cp.async.mbarrier.arrive.shared::cta.b64 [%0];",
         "arrivals that count for nothing",
-        ("pointers",),
+        ("bumped",),
     ),
     Mutant(
         "no-bulk-commit",
@@ -618,7 +618,7 @@ MUTANTS = (
         'lines = [wait, "fence_async_shared();"] if fenced else [wait]',
         "lines = [wait]",
         "no proxy fence after copies",
-        ("pointers",),
+        ("bumped",),
     ),
     Mutant(
         "staging-reused",
@@ -666,7 +666,7 @@ MUTANTS = (
         "group.id in (one.signaller, one.waiter)\n",
         "group.id == one.waiter\n",
         "threads of an ordering barrier",
-        ("fa_fwd_subtiled",),
+        ("alternating",),
     ),
     Mutant(
         "steady-one-late",
@@ -826,7 +826,7 @@ MUTANTS = (
         'f"swizzle<{tile.width}>({atom(row)}',
         'f"({atom(row)}',
         "copies are not swizzled",
-        ("pointers",),
+        ("bumped",),
     ),
     Mutant(
         "copies-short",
@@ -834,7 +834,7 @@ MUTANTS = (
         "i_ < {self.count}; ++i_)",
         "i_ < {self.count - 1}; ++i_)",
         "the last copies are left out",
-        ("pointers",),
+        ("bumped",),
     ),
     Mutant(
         "by-thread",
@@ -888,8 +888,8 @@ MUTANTS = (
     Mutant(
         "quad-rows",
         f"{CUDA}/stores.py",
-        "{row} + 8 * (g_ % 2)",
-        "{row} + 8 * (g_ / 2 % 2)",
+        'if form.bands > 1 else "(g_ % 2)"',
+        'if form.bands > 1 else "(g_ / 2 % 2)"',
         "rows of stores of 16 bytes",
         ("epilogue",),
     ),
@@ -907,7 +907,7 @@ MUTANTS = (
         """uint32_t({conditions}) << i_;""",
         """uint32_t({conditions});""",
         "conditions of copies get lost",
-        ("pointers",),
+        ("gathered_rows",),
     ),
     Mutant(
         "atomic-min",

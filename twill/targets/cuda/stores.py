@@ -53,7 +53,7 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
 
 @dataclass(frozen=True, slots=True)
 class _Moved(Point):
-    """An element that is in another column of the same row after an exchange."""
+    """An element that is in another column of the same row after an exchange: `at` has the column alone."""
 
     row: str = ""
     """The register of a vector of rows that belongs to it."""
@@ -135,12 +135,10 @@ def _moved(form: Fragment) -> _Moved:
     columns 0, 8, 16 and 24; transposed among the four threads of a row, they are the eight columns from 8
     times the thread's position on."""
     groups = form.band // 16
-    band = f" + g_ / {2 * groups} * {16 * form.down}" if form.bands > 1 else ""
-    row = f"thread.row % {16 * form.down}" if form.across > 1 else "thread.row"
     part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
     column = f"g_ / 2 % {groups} * 32 + thread.lane % 4 * 8{part}"
     own = f"(g_ / {2 * groups} * 2 + g_ % 2)" if form.bands > 1 else "(g_ % 2)"
-    return _Moved(form, "g_", (f"{row} + 8 * (g_ % 2){band}", column), own)
+    return _Moved(form, "g_", ("", column), own)
 
 
 def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
