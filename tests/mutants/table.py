@@ -789,8 +789,8 @@ MUTANTS = (
         "exchange-columns",
         f"{CUDA}/exchange.py",
         "{Point(one, 'i_').coordinate()}\" for one in (part, whole))",
-        "{Point(one, 'i_').coordinate()}\" for one in (part, part))",
-        "each thread reads the columns of its own warp, not those of the vector",
+        "{Point(one, 'i_').coordinate()}\" for one in (whole, whole))",
+        "warps that share the columns of a tile write theirs in one place",
         ("summed_columns",),
     ),
     Mutant(
