@@ -64,6 +64,8 @@ class Tactics:
     holds for those alone."""
     in_order: bool = False
     """Only schedules in which no group issues two operations at once; as above."""
+    seed: int | None = None
+    """Any schedule at random, from this seed."""
 
 
 PLAIN = Tactics()
@@ -86,7 +88,7 @@ def attempt(
         return Probe(Unknown("time"), "cpsat", time.monotonic() - began)
     _narrow(built, tactics)
     _hint(built, tactics.hint)
-    solver, status = _run(built.variables.model, began, budget, tactics.linearization)
+    solver, status = _run(built.variables.model, began, budget, tactics)
     work = solver.response_proto.deterministic_time
     return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began, work)
 
@@ -116,15 +118,17 @@ def _clock(began: float, budget: Budget) -> Callable[[], bool]:
 
 
 def _run(
-    model: cp_model.CpModel, began: float, budget: Budget, linearization: int
+    model: cp_model.CpModel, began: float, budget: Budget, tactics: Tactics
 ) -> tuple[cp_model.CpSolver, cp_model.CpSolverStatus]:
     """Solve on one core with a fixed seed; a stop event ends the search early."""
     solver = cp_model.CpSolver()
     if budget.work is not None:
         solver.parameters.max_deterministic_time = budget.work
     solver.parameters.num_workers = 1
-    solver.parameters.random_seed = 1
-    solver.parameters.linearization_level = linearization
+    solver.parameters.random_seed = 1 if tactics.seed is None else tactics.seed
+    solver.parameters.randomize_search = tactics.seed is not None
+    solver.parameters.permute_variable_randomly = tactics.seed is not None
+    solver.parameters.linearization_level = tactics.linearization
     solver.parameters.max_time_in_seconds = max(0.01, began + budget.seconds - time.monotonic())
     solver.parameters.catch_sigint_signal = False
     if budget.stop is None:
@@ -204,7 +208,7 @@ def improve(
     _narrow(built, tactics)
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
-    solver, status = _run(built.variables.model, began, budget, 0)
+    solver, status = _run(built.variables.model, began, budget, Tactics(linearization=0))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found, False
     return _read(built, solver), status == cp_model.OPTIMAL
