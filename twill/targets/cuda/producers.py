@@ -5,7 +5,7 @@ be copied.
 """
 
 from twill.ir.channels import Channel, SlotTensor
-from twill.ir.loop import Op, Tensor
+from twill.ir.loop import Op, Tensor, Value
 from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
 from twill.ops.table import role
 from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
@@ -20,7 +20,7 @@ from twill.targets.cuda.names import tensor_map
 from twill.targets.cuda.operations import execute, write_tile
 from twill.targets.cuda.register_loads import Kept, Units, kept_in_registers, loaded, units
 from twill.targets.cuda.register_tiles import Point
-from twill.targets.cuda.scope import Scope, equal_loads
+from twill.targets.cuda.scope import Form, Scope, equal_loads
 from twill.targets.cuda.shared_tiles import boxed, copied, copy, filling_text
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -295,7 +295,7 @@ def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
     relaid = into_shared(ops, [value for value, tensor in tiles if tensor.encoding is not None])
     for op in ops:
         if op.index in relaid:
-            scope.values[op.result.id] = scope.in_registers(op.operands[0])
+            scope.values[op.result.id] = _as_computed(scope, op.operands[0])
         else:
             execute(scope, op)
     for value, tensor in zip(it.values, channel.tensors, strict=True):
@@ -308,6 +308,13 @@ def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
     head = f"// {when}store {it.node} to {it.channel}"
     acquire, commit = _producing(emitter, emitter.program.channel(it.channel), n)
     return [head, *acquire, "{", *indented(scope.lines), "}", "fence_async_shared();", *commit]
+
+
+def _as_computed(scope: Scope, value: Value) -> Form:
+    """A tile in the layout that it was computed in; one in a slot is read in it."""
+    if value.id in scope.loads and isinstance(value.type, Tensor):
+        return scope.converted(value, value.type)
+    return scope.in_registers(value)
 
 
 def _producing(emitter: Emitter, channel: Channel, n: str) -> tuple[list[str], list[str]]:
