@@ -11,7 +11,6 @@ CUDA of wrong kernels, and exits with status 1 if there is one. `--first SEED --
 
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from random import Random
@@ -21,16 +20,16 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from twill.candidates import candidates, solved
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.engine.probe import Budget, solution
-from twill.files import write_schedule
-from twill.generate import generate, right
-from twill.generated import GenerateOptions
-from twill.inputs import Inputs, cases
+from twill.generate import files, right
+from twill.generated import GenerateOptions, ProgressCallback
+from twill.inputs import Inputs
+from twill.ir.problem import Problem
 from twill.ir.schedule import Result
-from twill.ir.search import Options
-from twill.pipeline import solve
+from twill.ir.search import Options, Progress
 from twill.smt.cpsat import Tactics, attempt
 from twill.verify import check_result
 
@@ -61,25 +60,31 @@ def shuffled(best: Result, seed: int, seconds: float) -> Result:
     return best
 
 
-def tried(inputs: Inputs, loops: Sequence[Result], seconds: float, keep: Path) -> str:
-    """What the check says of the kernel; it stays in `keep` where it is wrong."""
-    for result in loops:
-        write(keep / f"{result.problem.name.replace('/', '.')}.schedule.json", write_schedule(result))
-    given = GenerateOptions(
-        time_limit=seconds, schedules=tuple(str(path) for path in sorted(keep.iterdir())), check=False
-    )
+def tried(inputs: Inputs, seed: int, seconds: float, known: dict[Problem, Result], keep: Path) -> str:
+    """The intervals, and what the check says of the kernel; it stays in `keep` where it is wrong."""
+
+    def solve(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
+        if problem not in known:
+            known[problem] = solved(problem, search, on_progress)
+        return shuffled(known[problem], seed, seconds)
+
+    options = GenerateOptions(time_limit=seconds, execute=bool(shutil.which("nvcc")))
     try:
-        made = generate(inputs, given)
+        (made,) = candidates(inputs, options, silent, solve=solve)
     except TwillError as refused:
         return f"refused: {refused.message}"
-    write(keep / "kernel.cu", made.cuda)
+    for name, text in files(made).items():
+        write(keep / name, text())
+    intervals = ", ".join(str(one.solution.interval) for one in made.loops)
     try:
-        right(
-            (made,), replace(given, check=True, execute=bool(shutil.which("nvcc"))), lambda name, event: None
-        )
+        right((made,), options, silent)
     except TwillError as wrong:
-        return f"WRONG: {wrong.message}"
-    return "right"
+        return f"WRONG at {intervals}: {wrong.message}"
+    return f"right at {intervals}"
+
+
+def silent(name: str, event: Progress) -> None:
+    """No progress is shown."""
 
 
 @click.command()
@@ -90,18 +95,15 @@ def tried(inputs: Inputs, loops: Sequence[Result], seconds: float, keep: Path) -
 @click.option("--time-limit", default=30.0, show_default=True, help="Seconds for each search.")
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where wrong kernels stay.")
 def main(spec: str, arch: str | None, first: int, count: int, time_limit: float, out: Path | None) -> None:
-    inputs, wrong = Inputs(spec, arch=arch, subtile=1), 0
-    best = [solve(case.problem, Options(time_limit=time_limit, explain=False)) for case in cases(inputs)]
+    inputs, known, wrong = Inputs(spec, arch=arch, subtile=1), dict[Problem, Result](), 0
     for seed in range(first, first + count):
-        loops = [shuffled(one, seed, time_limit) for one in best]
-        intervals = ", ".join(str(one.solution.interval) for one in loops if one.solution)
         with TemporaryDirectory() as folder:
-            said = tried(inputs, loops, time_limit, Path(folder))
+            said = tried(inputs, seed, time_limit, known, Path(folder))
+            click.echo(f"{seed}: {said}")
             if said.startswith("WRONG"):
                 wrong += 1
                 if out:
                     shutil.copytree(folder, out / str(seed))
-        click.echo(f"{seed}: intervals {intervals}: {said}")
     raise SystemExit(bool(wrong))
 
 

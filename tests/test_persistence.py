@@ -7,14 +7,18 @@ from typing import Any
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill import built, candidates, persistence
+from twill import built, persistence
 from twill import generate as module
 from twill.built import without_warnings
+from twill.candidates import candidates, solved
 from twill.diagnostics import TwillError
 from twill.generate import generate
-from twill.generated import Generated, GenerateOptions
+from twill.generated import Generated, GenerateOptions, ProgressCallback
 from twill.inputs import Inputs
+from twill.ir.problem import Problem
 from twill.ir.program import Program
+from twill.ir.schedule import Result
+from twill.ir.search import Options
 from twill.persistence import gathers, open_to_it
 from twill.warp.plan import Options as Lowering
 
@@ -42,15 +46,14 @@ def test_a_kernel_is_made_persistent_where_that_is_predicted_to_be_faster(gemm: 
     assert f"// {note}" in gemm.cuda
 
 
-def test_the_loop_is_solved_once(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
-    names, solve = list[str](), candidates.solved
+def test_the_loop_is_solved_once(gemm: Generated) -> None:
+    names = list[str]()
 
-    def counted(problem: Any, *rest: Any) -> Any:
+    def counted(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
         names.append(problem.name)
-        return solve(problem, *rest)
+        return solved(problem, search, on_progress)
 
-    monkeypatch.setattr(candidates, "solved", counted)
-    again = generate(GEMM, OPTIONS)
+    again, *_ = candidates(GEMM, OPTIONS, lambda name, event: None, solve=counted)
     assert names == ["gemm/for.0"]
     assert list(again.results) == ["gemm/for.0/for.0"]
     assert again.results["gemm/for.0/for.0"].problem.name == "gemm/for.0/for.0"

@@ -5,7 +5,7 @@ are scheduled and lowered to warp programs (`twill.loop_nest`); nothing is check
 user has decided on is the only one of its kind.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import inf
 from time import monotonic
@@ -28,12 +28,27 @@ LEAST = 0.25
 """Part of the time limit that a search has in any case."""
 
 
+Solve = Callable[[Problem, Options, ProgressCallback], Result]
+"""A search."""
+
+
+def solved(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
+    """The result for the implementation that the problem has: which one is best follows from the programs."""
+    from twill.pipeline import among_implementations, solve
+
+    found = solve(
+        replace(problem, implementations=()), search, lambda event: on_progress(problem.name, event)
+    )
+    return among_implementations(found, problem) if problem.implementations else found
+
+
 @dataclass(frozen=True, slots=True)
 class _Session:
     """What is the same for all forms of one kernel."""
 
     options: GenerateOptions
     on_progress: ProgressCallback
+    solve: Solve
     kept: Mapping[str, Result]
     """The given schedules, by the names of the loops."""
     searched: list[Result]
@@ -47,6 +62,7 @@ def candidates(
     options: GenerateOptions,
     on_progress: ProgressCallback,
     searched: Sequence[Result] = (),
+    solve: Solve = solved,
 ) -> tuple[Generated, ...]:
     """The forms of a kernel, that predicted to be fastest first.
 
@@ -56,7 +72,7 @@ def candidates(
     again. Raises TwillError where the kernel has no form: a loop without a schedule, an operation that cannot
     be lowered.
     """
-    session = _Session(options, on_progress, given(options.schedules), list(searched))
+    session = _Session(options, on_progress, solve, given(options.schedules), list(searched))
     if inputs.subtile is None and session.kept:
         inputs = replace(inputs, subtile=matching(inputs, session.kept))
     written = _as_written(replace(inputs, persistent=bool(inputs.persistent)), session)
@@ -165,20 +181,10 @@ def _searched(problem: Problem, loops: int, session: _Session) -> Result:
         max_in_flight=session.options.max_in_flight,
         explain=False,
     )
-    found = solved(problem, search, session.on_progress)
+    found = session.solve(problem, search, session.on_progress)
     session.searched.append(found)
     session.seconds.append(monotonic() - began)
     return found
-
-
-def solved(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
-    """The result for the implementation that the problem has: which one is best follows from the programs."""
-    from twill.pipeline import among_implementations, solve
-
-    found = solve(
-        replace(problem, implementations=()), search, lambda event: on_progress(problem.name, event)
-    )
-    return among_implementations(found, problem) if problem.implementations else found
 
 
 def _alike(one: Problem, other: Problem) -> bool:
