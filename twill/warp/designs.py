@@ -151,7 +151,7 @@ def _most_tiles(plain: Design, loop: Op, scheduled: Sequence[Scheduled]) -> tupl
     """The plan with the fewest tiles in flight that are predicted to be fastest, and why no other is; None
     where that is one tile."""
     code, given, found, why = plain.code, plain.options.tiles, None, "no more are predicted to be faster"
-    if given is None and code.through_registers:
+    if given is None and thread_block.passing(code) > thread_block.FEW_IN_FLIGHT:
         return None, "the threads that load need the registers"
     best = alone = tiles_in_flight.cycles(code, scheduled, 1)
     for number in (given,) if given is not None else range(2, tiles_in_flight.MOST + 1):

@@ -23,10 +23,14 @@ COPYING = 28
 """Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
 addresses of an iteration (counted in SASS)."""
 
-IN_FLIGHT = range(32, 129)
-"""Registers of a thread through which tiles are loaded, for what is in flight and for its offsets: how many
-it needs, and how many it makes use of."""
-SPARE = 16
+IN_FLIGHT = 128
+"""Registers of a thread for accesses in flight of tiles that pass through registers, at most."""
+FEW_IN_FLIGHT = 32
+"""Of which several tiles in flight leave room. (On an H200, 4096 x 4096 x 4096: fp8 of row-major B, 32
+accesses, 0.28 ms with two tiles in flight and 0.33 with one; fp16 of odd rows, 64, 1.84 and 1.12.)"""
+OFFSETS = (0, 40)
+"""Registers of such a thread for offsets: how many it needs, how many it makes use of (counted in SASS)."""
+SPARE = 40
 """Registers beyond those of the schedule that a thread which computes keeps before one that loads gets more
 than it needs (counted in ptxas's reports)."""
 EACH_TILE = 12
@@ -132,9 +136,9 @@ def launch(granted: Sequence[Granted], one: Scheduled, blocks: int = 1) -> Launc
     return Launch(threads, min(most, limits.registers_total // threads_of_all // step * step), blocks)
 
 
-def _copying(code: Code, program: WarpProgram, in_flight: int) -> int:
-    """Registers that a thread of a warpgroup which copies tiles makes use of, `in_flight` of them for a tile
-    that passes through them."""
+def _copying(code: Code, program: WarpProgram, offsets: int) -> int:
+    """Registers that a thread of a warpgroup which copies tiles makes use of, `offsets` of them for those of
+    tiles that pass through them."""
     loads = {
         load.ops[-1]: load.ops
         for statement in walk(program.body)
@@ -146,22 +150,36 @@ def _copying(code: Code, program: WarpProgram, in_flight: int) -> int:
         return EACH_TILE * max(0, len(loads) - 1)
     if not loads:
         return 0
-    return _all_offsets(code, loads.values(), 32 * program.warps, in_flight) + len(program.variables)
+    return _all_offsets(code, loads.values(), 32 * program.warps, offsets) + len(program.variables)
 
 
 def copying(code: Code, tasks: Iterable[Task]) -> int:
     """The registers that a thread of a warpgroup needs which executes these tasks, with no statements yet."""
     loads = [task.ops for task in tasks if code.copies.get(task.ops[-1])]
-    return _all_offsets(code, loads, 128, IN_FLIGHT[0])
+    return _all_offsets(code, loads, 128, OFFSETS[0])
 
 
-def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int, in_flight: int) -> int:
-    """An offset for each copy of an iteration, of loads given by their operations."""
+def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int, offsets: int) -> int:
+    """An offset for each copy of an iteration, of loads given by their operations; what is in flight of tiles
+    that pass through registers, and their offsets."""
     if not loads:
         return 0
     copied = [ops for ops in loads if ops[-1] not in code.through_registers]
-    passing = in_flight if len(copied) < len(loads) else 0
-    return COPYING + sum(_offsets(code, ops, threads) for ops in copied) + passing
+    through = passing(code, threads, [ops[-1] for ops in loads])
+    own = min(IN_FLIGHT, through) + offsets if through else 0
+    return COPYING + sum(_offsets(code, ops, threads) for ops in copied) + own
+
+
+def passing(code: Code, threads: int = 128, loads: Collection[int] | None = None) -> int:
+    """Accesses of a thread to the tiles that pass through registers in an iteration: of these loads, or of
+    all."""
+    found = code.through_registers.keys() & set(code.through_registers if loads is None else loads)
+    tiles = ((index, code.ops[index].result.type) for index in found)
+    return sum(
+        -(-tile_bytes(tile.shape, tile.dtype) // (code.copies[index] * threads))
+        for index, tile in tiles
+        if isinstance(tile, Tensor)
+    )
 
 
 def _offsets(code: Code, ops: Sequence[int], threads: int) -> int:
@@ -211,7 +229,7 @@ def with_registers(
         max(0, -(-(one - limits.narrow_registers) // step) * step)
         for one in (
             max((_copying(code, program, each) for program in programs if program.only_moves), default=0)
-            for each in (IN_FLIGHT[0], IN_FLIGHT[-1])
+            for each in OFFSETS
         )
     )
     possible, spared = (max(0, one) // (128 * step) * step for one in (left, left - SPARE * threads))

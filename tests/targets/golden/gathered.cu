@@ -22,7 +22,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<160>();
+        registers_increase<200>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_32_y_36 = 0;
@@ -64,31 +64,44 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36);
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     __half* from0_ = a + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t(0);
+                    constexpr uint32_t b_ = 0;
+                    uint32_t read_[32][2];
                     if (kept_x_32_full && 63 < K) {
                         #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])));
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])));
+                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1);
                         }
                     } else {
                         #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                        }
+                    }
+                    {
+                        const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36) + 16384;
+                        [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                        __half* from0_ = b + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t(0);
+                        #pragma unroll
                         for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
                             uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                            if (kept_y_36_full && 63 < K) {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))));
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1);
+                                }
+                            } else {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                }
                             }
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
@@ -97,43 +110,10 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                             }
                         }
                     }
-                }
-                {
-                    const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36) + 16384;
-                    [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
-                    __half* from0_ = b + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t(0);
-                    if (kept_y_36_full && 63 < K) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))));
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && ((0 + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && ((0 + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
+                    #pragma unroll
+                    for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                        shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                     }
                 }
                 fence_async_shared();
@@ -146,31 +126,44 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                         const uint32_t to_ = channel_x_32_y_36.slot(position_x_32_y_36);
                         [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                         __half* from0_ = a + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t((i * 64));
+                        constexpr uint32_t b_ = 0;
+                        uint32_t read_[32][2];
                         if (kept_x_32_full && (i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])));
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1);
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])));
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1);
                             }
                         } else {
                             #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                            }
+                        }
+                        {
+                            const uint32_t to_ = channel_x_32_y_36.slot(position_x_32_y_36) + 16384;
+                            [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                            __half* from0_ = b + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t((i * 64));
+                            #pragma unroll
                             for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
                                 uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_32_at0[i_])) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                if (kept_y_36_full && (i * 64) + 63 < K) {
+                                    #pragma unroll
+                                    for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                        read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))));
+                                        read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1);
+                                    }
+                                } else {
+                                    #pragma unroll
+                                    for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                        read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
+                                        read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
+                                    }
                                 }
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
@@ -179,43 +172,10 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                                 }
                             }
                         }
-                    }
-                    {
-                        const uint32_t to_ = channel_x_32_y_36.slot(position_x_32_y_36) + 16384;
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
-                        __half* from0_ = b + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t((i * 64));
-                        if (kept_y_36_full && (i * 64) + 63 < K) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))));
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1);
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))), ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && (((i * 64) + int32_t((thread.lane % 32) * 2)) < K), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_10) * uint32_t(K))) + 1, ((muli_10 + int32_t((thread.warp + i_ * 4))) < N) && (((i * 64) + int32_t(((thread.lane % 32) * 2 + 1))) < K), 0x0u);
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
-                            }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                         }
                     }
                     fence_async_shared();
@@ -227,7 +187,7 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
         count_x_32_y_36 += trips_0;
     }
     if (warp_index() - 4 < 8) {
-        registers_decrease<168>();
+        registers_decrease<152>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_32_y_36 = 0;

@@ -21,7 +21,7 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<168>();
+        registers_decrease<144>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_28_y_35 = 0;
@@ -76,37 +76,28 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
                     const uint32_t to_ = channel_x_28_y_35.slot(count_x_28_y_35);
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     __half* from0_ = a_2 + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t(0);
-                    if (kept_x_28_full) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
+                        uint32_t read_[32][2];
+                        if (kept_x_28_full) {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                 read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))));
                                 read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
+                        } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                 read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
                                 read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                         }
                     }
                 }
@@ -129,37 +120,28 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
                         const uint32_t to_ = channel_x_28_y_35.slot(position_x_28_y_35);
                         [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                         __half* from0_ = a_2 + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t((i * 64));
-                        if (kept_x_28_full) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
+                            uint32_t read_[32][2];
+                            if (kept_x_28_full) {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                     read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))));
                                     read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1);
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
+                            } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                     read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
                                     read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                             }
                         }
                     }
@@ -173,7 +155,7 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
         count_x_28_y_35 += trips_0;
     }
     if (warp_index() - 4 < 8) {
-        registers_decrease<168>();
+        registers_increase<176>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_28_y_35 = 0;

@@ -37,7 +37,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<144>();
+        registers_decrease<120>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_35 = 0;
@@ -305,7 +305,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
         count_q_49 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<112>();
+        registers_increase<136>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_35 = 0;

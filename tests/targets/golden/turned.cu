@@ -11,7 +11,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(256, 4)
 turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -23,7 +23,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<88>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_a_54_b_64 = 0;
@@ -68,31 +68,45 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                     const uint32_t to_ = channel_a_54_b_64.slot(count_a_54_b_64);
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     __half* from0_ = x + int32_t(uint32_t(kept_a_54_at0[0])) + int32_t(kept_a_54_at1[0]);
+                    constexpr uint32_t b_ = 0;
+                    uint32_t read_[4][2];
                     if (kept_a_54_full && 15 < K) {
                         #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                            uint32_t read_[4][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56));
-                                read_[u_][1] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56) + 1);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
+                        for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56));
+                            read_[u_][1] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56) + 1);
                         }
                     } else {
                         #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56), ((m_7 + int32_t((thread.lane % 32) * 2)) < M) && ((0 + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
+                            read_[u_][1] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56) + 1, ((m_7 + int32_t(((thread.lane % 32) * 2 + 1))) < M) && ((0 + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
+                        }
+                    }
+                    {
+                        const uint32_t to_ = channel_a_54_b_64.slot(count_a_54_b_64) + 2048;
+                        [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                        __half* from0_ = w + int32_t((((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) * K) * 3));
+                        __half* from1_ = w + int32_t((((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) * K) * 3));
+                        #pragma unroll
                         for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
                             uint32_t read_[4][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56), ((m_7 + int32_t((thread.lane % 32) * 2)) < M) && ((0 + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 56) + 1, ((m_7 + int32_t(((thread.lane % 32) * 2 + 1))) < M) && ((0 + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
+                            if (kept_b_64_full && 15 < K) {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 3));
+                                    read_[u_][1] = load_global<2>(advanced(from1_, (0 + int32_t((thread.warp + i_ * 4))) * 3));
+                                }
+                            } else {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 3), ((0 + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) < N), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from1_, (0 + int32_t((thread.warp + i_ * 4))) * 3), ((0 + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) < N), 0x0u);
+                                }
                             }
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 4; ++u_) {
@@ -101,44 +115,10 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                             }
                         }
                     }
-                }
-                {
-                    const uint32_t to_ = channel_a_54_b_64.slot(count_a_54_b_64) + 2048;
-                    [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
-                    __half* from0_ = w + int32_t((((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) * K) * 3));
-                    __half* from1_ = w + int32_t((((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) * K) * 3));
-                    if (kept_b_64_full && 15 < K) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                            uint32_t read_[4][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 3));
-                                read_[u_][1] = load_global<2>(advanced(from1_, (0 + int32_t((thread.warp + i_ * 4))) * 3));
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                            uint32_t read_[4][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, (0 + int32_t((thread.warp + i_ * 4))) * 3), ((0 + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) < N), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from1_, (0 + int32_t((thread.warp + i_ * 4))) * 3), ((0 + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) < N), 0x0u);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
+                    #pragma unroll
+                    for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                        shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                     }
                 }
                 fence_async_shared();
@@ -151,31 +131,45 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                         const uint32_t to_ = channel_a_54_b_64.slot(position_a_54_b_64);
                         [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                         __half* from0_ = x + int32_t(uint32_t(kept_a_54_at0[0])) + int32_t(kept_a_54_at1[0]);
+                        constexpr uint32_t b_ = 0;
+                        uint32_t read_[4][2];
                         if (kept_a_54_full && (i * 16) + 15 < K) {
                             #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                                uint32_t read_[4][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56));
-                                    read_[u_][1] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56) + 1);
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
+                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56));
+                                read_[u_][1] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56) + 1);
                             }
                         } else {
                             #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56), ((m_7 + int32_t((thread.lane % 32) * 2)) < M) && (((i * 16) + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56) + 1, ((m_7 + int32_t(((thread.lane % 32) * 2 + 1))) < M) && (((i * 16) + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
+                            }
+                        }
+                        {
+                            const uint32_t to_ = channel_a_54_b_64.slot(position_a_54_b_64) + 2048;
+                            [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                            __half* from0_ = w + int32_t((((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) * K) * 3));
+                            __half* from1_ = w + int32_t((((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) * K) * 3));
+                            #pragma unroll
                             for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
                                 uint32_t read_[4][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56), ((m_7 + int32_t((thread.lane % 32) * 2)) < M) && (((i * 16) + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 56) + 1, ((m_7 + int32_t(((thread.lane % 32) * 2 + 1))) < M) && (((i * 16) + int32_t((thread.warp + i_ * 4))) < K), 0x0u);
+                                if (kept_b_64_full && (i * 16) + 15 < K) {
+                                    #pragma unroll
+                                    for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                        read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3));
+                                        read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3));
+                                    }
+                                } else {
+                                    #pragma unroll
+                                    for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                        read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3), (((i * 16) + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) < N), 0x0u);
+                                        read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3), (((i * 16) + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) < N), 0x0u);
+                                    }
                                 }
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 4; ++u_) {
@@ -184,44 +178,10 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                                 }
                             }
                         }
-                    }
-                    {
-                        const uint32_t to_ = channel_a_54_b_64.slot(position_a_54_b_64) + 2048;
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
-                        __half* from0_ = w + int32_t((((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) * K) * 3));
-                        __half* from1_ = w + int32_t((((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) * K) * 3));
-                        if (kept_b_64_full && (i * 16) + 15 < K) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                                uint32_t read_[4][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3));
-                                    read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3));
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                                uint32_t read_[4][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3), (((i * 16) + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) < N), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3), (((i * 16) + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) < N), 0x0u);
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
-                            }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                         }
                     }
                     fence_async_shared();
@@ -233,7 +193,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
         count_a_54_b_64 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<72>();
+        registers_increase<80>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_a_54_b_64 = 0;

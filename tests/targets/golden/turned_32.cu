@@ -11,7 +11,7 @@
 
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 4)
+__global__ void __launch_bounds__(256, 6)
 turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -24,7 +24,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<72>();
+        registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_a_55_b_64 = 0;
@@ -71,37 +71,28 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.warp * 8 + thread.lane % 8) * 32 + (((thread.lane / 8) % 4) * 4 % 32 ^ ((thread.warp * 8 + thread.lane % 8) * 32 >> 3 & 16))};
                     __half* from0_ = x + int32_t(uint32_t(kept_a_55_at0[0])) + int32_t(kept_a_55_at1[0]);
                     __half* from1_ = x + int32_t(uint32_t(kept_a_55_at0[0])) + int32_t(kept_a_55_at1[0]);
-                    if (kept_a_55_full && (i * 16) + 15 < K) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
-                            uint32_t read_[2][2];
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
+                        uint32_t read_[2][2];
+                        if (kept_a_55_full && (i * 16) + 15 < K) {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 2; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                 read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t(((thread.lane / 8) % 4 + i_ * 4) * 2)) * 56));
                                 read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((((thread.lane / 8) % 4 + i_ * 4) * 2 + 1))) * 56));
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 32)) = gathered<2>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
-                            uint32_t read_[2][2];
+                        } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 2; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                 read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t(((thread.lane / 8) % 4 + i_ * 4) * 2)) * 56), ((m_8 + int32_t((thread.warp * 8 + thread.lane % 8))) < M) && (((i * 16) + int32_t(((thread.lane / 8) % 4 + i_ * 4) * 2)) < K), 0x0u);
                                 read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((((thread.lane / 8) % 4 + i_ * 4) * 2 + 1))) * 56), ((m_8 + int32_t((thread.warp * 8 + thread.lane % 8))) < M) && (((i * 16) + int32_t((((thread.lane / 8) % 4 + i_ * 4) * 2 + 1))) < K), 0x0u);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 32)) = gathered<2>(read_[u_], 0);
-                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 32)) = gathered<2>(read_[u_], 0);
                         }
                     }
                 }
@@ -110,37 +101,28 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     __half* from0_ = w + int32_t((((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) * K) * 3));
                     __half* from1_ = w + int32_t((((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) * K) * 3));
-                    if (kept_b_64_full && (i * 16) + 15 < K) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                            uint32_t read_[4][2];
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
+                        uint32_t read_[4][2];
+                        if (kept_b_64_full && (i * 16) + 15 < K) {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                 read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3));
                                 read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3));
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 4; b_ += 4) {
-                            uint32_t read_[4][2];
+                        } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 4; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
                                 read_[u_][0] = load_global<2>(advanced(from0_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3), (((i * 16) + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t((thread.lane % 32) * 2))) < N), 0x0u);
                                 read_[u_][1] = load_global<2>(advanced(from1_, ((i * 16) + int32_t((thread.warp + i_ * 4))) * 3), (((i * 16) + int32_t((thread.warp + i_ * 4))) < K) && ((n_16 + int32_t(int32_t(((thread.lane % 32) * 2 + 1)))) < N), 0x0u);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 4; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 4; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                         }
                     }
                 }
@@ -152,7 +134,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
         count_a_55_b_64 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<56>();
+        registers_decrease<40>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_a_55_b_64 = 0;

@@ -186,7 +186,7 @@ wrapped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K,
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<160>();
+        registers_increase<200>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_36_y_40 = 0;
@@ -239,82 +239,62 @@ wrapped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K,
                     const uint32_t to_ = channel_x_36_y_40.slot(count_x_36_y_40);
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     __half* from0_ = a + int32_t(int32_t((thread.lane % 32) * 2)) + int64_t(twill_begin1_2_);
+                    constexpr uint32_t b_ = 0;
+                    uint32_t read_[32][2];
                     if (63 < x_32_) {
                         #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])));
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                            }
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])));
+                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1);
                         }
                     } else {
                         #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])), (int32_t((thread.lane % 32) * 2) < x_32_), 0x0u);
+                            read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1, (int32_t(((thread.lane % 32) * 2 + 1)) < x_32_), 0x0u);
+                        }
+                    }
+                    {
+                        const int64_t twill_begin1_5_ = (int64_t)(0);
+                        const int64_t twill_begin1_6_ = (int64_t)(right_26);
+                        const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                        const int32_t x_ = 0;
+                        const int32_t x_32_ = K - x_;
+                        const uint32_t to_ = channel_x_36_y_40.slot(count_x_36_y_40) + 16384;
+                        [[maybe_unused]] const uint32_t at_[1] = {to_ + ((thread.warp % 2) * 32 + thread.lane % 32) * 4 / 128 * 8192 + (thread.warp / 2) * 128 + (((thread.warp % 2) * 32 + thread.lane % 32) * 4 % 128 ^ ((thread.warp / 2) * 128 >> 3 & 112))};
+                        __half* from0_ = b + int32_t(kept_y_40_at0[0]) + int64_t(twill_begin1_7_);
+                        __half* from1_ = b + int32_t(kept_y_40_at1[0]) + int64_t(twill_begin1_7_);
+                        #pragma unroll
                         for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
                             uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])), (int32_t((thread.lane % 32) * 2) < x_32_), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1, (int32_t(((thread.lane % 32) * 2 + 1)) < x_32_), 0x0u);
+                            if (63 < x_32_) {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
+                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
+                                }
+                            } else {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
+                                }
                             }
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 2 * 128 >> 3 & 112)) + (i_ * 2) * 128) = gathered<2>(read_[u_], 0);
                             }
                         }
                     }
-                }
-                {
-                    const int64_t twill_begin1_5_ = (int64_t)(0);
-                    const int64_t twill_begin1_6_ = (int64_t)(right_26);
-                    const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
-                    const int32_t x_ = 0;
-                    const int32_t x_32_ = K - x_;
-                    const uint32_t to_ = channel_x_36_y_40.slot(count_x_36_y_40) + 16384;
-                    [[maybe_unused]] const uint32_t at_[1] = {to_ + ((thread.warp % 2) * 32 + thread.lane % 32) * 4 / 128 * 8192 + (thread.warp / 2) * 128 + (((thread.warp % 2) * 32 + thread.lane % 32) * 4 % 128 ^ ((thread.warp / 2) * 128 >> 3 & 112))};
-                    __half* from0_ = b + int32_t(kept_y_40_at0[0]) + int64_t(twill_begin1_7_);
-                    __half* from1_ = b + int32_t(kept_y_40_at1[0]) + int64_t(twill_begin1_7_);
-                    if (63 < x_32_) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
-                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 2 * 128 >> 3 & 112)) + (i_ * 2) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                            uint32_t read_[32][2];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
-                                read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 2 * 128 >> 3 & 112)) + (i_ * 2) * 128) = gathered<2>(read_[u_], 0);
-                            }
-                        }
+                    #pragma unroll
+                    for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                        shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                     }
                 }
                 fence_async_shared();
@@ -331,82 +311,62 @@ wrapped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K,
                         const uint32_t to_ = channel_x_36_y_40.slot(position_x_36_y_40);
                         [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                         __half* from0_ = a + int32_t(int32_t((thread.lane % 32) * 2)) + int64_t(twill_begin1_2_);
+                        constexpr uint32_t b_ = 0;
+                        uint32_t read_[32][2];
                         if (63 < x_32_) {
                             #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])));
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1);
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
-                                }
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])));
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1);
                             }
                         } else {
                             #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])), (int32_t((thread.lane % 32) * 2) < x_32_), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1, (int32_t(((thread.lane % 32) * 2 + 1)) < x_32_), 0x0u);
+                            }
+                        }
+                        {
+                            const int64_t twill_begin1_5_ = (int64_t)(i);
+                            const int64_t twill_begin1_6_ = (int64_t)(right_26);
+                            const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                            const int32_t x_ = i * 64;
+                            const int32_t x_32_ = K - x_;
+                            const uint32_t to_ = channel_x_36_y_40.slot(position_x_36_y_40) + 16384;
+                            [[maybe_unused]] const uint32_t at_[1] = {to_ + ((thread.warp % 2) * 32 + thread.lane % 32) * 4 / 128 * 8192 + (thread.warp / 2) * 128 + (((thread.warp % 2) * 32 + thread.lane % 32) * 4 % 128 ^ ((thread.warp / 2) * 128 >> 3 & 112))};
+                            __half* from0_ = b + int32_t(kept_y_40_at0[0]) + int64_t(twill_begin1_7_);
+                            __half* from1_ = b + int32_t(kept_y_40_at1[0]) + int64_t(twill_begin1_7_);
+                            #pragma unroll
                             for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
                                 uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])), (int32_t((thread.lane % 32) * 2) < x_32_), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(kept_x_36_at0[i_])) + 1, (int32_t(((thread.lane % 32) * 2 + 1)) < x_32_), 0x0u);
+                                if (63 < x_32_) {
+                                    #pragma unroll
+                                    for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                        read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
+                                        read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
+                                    }
+                                } else {
+                                    #pragma unroll
+                                    for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                        [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                        read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
+                                        read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
+                                    }
                                 }
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 32; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                                    shared_at<uint32_t>((at_[0] ^ (i_ * 2 * 128 >> 3 & 112)) + (i_ * 2) * 128) = gathered<2>(read_[u_], 0);
                                 }
                             }
                         }
-                    }
-                    {
-                        const int64_t twill_begin1_5_ = (int64_t)(i);
-                        const int64_t twill_begin1_6_ = (int64_t)(right_26);
-                        const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
-                        const int32_t x_ = i * 64;
-                        const int32_t x_32_ = K - x_;
-                        const uint32_t to_ = channel_x_36_y_40.slot(position_x_36_y_40) + 16384;
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + ((thread.warp % 2) * 32 + thread.lane % 32) * 4 / 128 * 8192 + (thread.warp / 2) * 128 + (((thread.warp % 2) * 32 + thread.lane % 32) * 4 % 128 ^ ((thread.warp / 2) * 128 >> 3 & 112))};
-                        __half* from0_ = b + int32_t(kept_y_40_at0[0]) + int64_t(twill_begin1_7_);
-                        __half* from1_ = b + int32_t(kept_y_40_at1[0]) + int64_t(twill_begin1_7_);
-                        if (63 < x_32_) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
-                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))));
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 2 * 128 >> 3 & 112)) + (i_ * 2) * 128) = gathered<2>(read_[u_], 0);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
-                                uint32_t read_[32][2];
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
-                                    read_[u_][1] = load_global<2>(advanced(from1_, uint32_t(uint32_t(int32_t((thread.warp / 2 + i_ * 2))) * uint32_t(b_stride))), (int32_t((thread.warp / 2 + i_ * 2)) < x_32_), 0x0u);
-                                }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 2 * 128 >> 3 & 112)) + (i_ * 2) * 128) = gathered<2>(read_[u_], 0);
-                                }
-                            }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
                         }
                     }
                     fence_async_shared();
@@ -418,7 +378,7 @@ wrapped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K,
         count_x_36_y_40 += trips_0;
     }
     if (warp_index() - 4 < 8) {
-        registers_decrease<168>();
+        registers_decrease<152>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_36_y_40 = 0;

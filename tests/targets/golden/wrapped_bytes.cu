@@ -24,7 +24,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<160>();
+        registers_increase<200>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_34_y_38 = 0;
@@ -74,10 +74,10 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                     const uint32_t to_ = channel_x_34_y_38.slot(count_x_34_y_38);
                     [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                     __nv_fp8_e4m3* from0_ = a + int32_t(int32_t((thread.lane % 32) * 4)) + int64_t(twill_begin1_2_);
-                    if (127 < x_30_) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                            uint32_t read_[16][4];
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
+                        uint32_t read_[16][4];
+                        if (127 < x_30_) {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -86,16 +86,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                 read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 2);
                                 read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 3);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<1>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                            uint32_t read_[16][4];
+                        } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -104,11 +95,11 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                 read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 2, (int32_t(((thread.lane % 32) * 4 + 2)) < x_30_), 0x0u);
                                 read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 3, (int32_t(((thread.lane % 32) * 4 + 3)) < x_30_), 0x0u);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<1>(read_[u_], 0);
-                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 16; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<1>(read_[u_], 0);
                         }
                     }
                 }
@@ -124,10 +115,10 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                     __nv_fp8_e4m3* from1_ = b + int64_t(twill_begin1_7_);
                     __nv_fp8_e4m3* from2_ = b + int64_t(twill_begin1_7_);
                     __nv_fp8_e4m3* from3_ = b + int64_t(twill_begin1_7_);
-                    if (127 < x_30_) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                            uint32_t read_[16][4];
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
+                        uint32_t read_[16][4];
+                        if (127 < x_30_) {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -136,16 +127,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                 read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
                                 read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                            uint32_t read_[16][4];
+                        } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -154,11 +136,11 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                 read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2)) < x_30_), 0x0u);
                                 read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3)) < x_30_), 0x0u);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
-                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 16; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
                         }
                     }
                 }
@@ -176,10 +158,10 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                         const uint32_t to_ = channel_x_34_y_38.slot(position_x_34_y_38);
                         [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
                         __nv_fp8_e4m3* from0_ = a + int32_t(int32_t((thread.lane % 32) * 4)) + int64_t(twill_begin1_2_);
-                        if (127 < x_30_) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                                uint32_t read_[16][4];
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
+                            uint32_t read_[16][4];
+                            if (127 < x_30_) {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -188,16 +170,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                     read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 2);
                                     read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 3);
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<1>(read_[u_], 0);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                                uint32_t read_[16][4];
+                            } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -206,11 +179,11 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                     read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 2, (int32_t(((thread.lane % 32) * 4 + 2)) < x_30_), 0x0u);
                                     read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(kept_x_34_at0[i_])) + 3, (int32_t(((thread.lane % 32) * 4 + 3)) < x_30_), 0x0u);
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<1>(read_[u_], 0);
-                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 16; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<1>(read_[u_], 0);
                             }
                         }
                     }
@@ -226,10 +199,10 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                         __nv_fp8_e4m3* from1_ = b + int64_t(twill_begin1_7_);
                         __nv_fp8_e4m3* from2_ = b + int64_t(twill_begin1_7_);
                         __nv_fp8_e4m3* from3_ = b + int64_t(twill_begin1_7_);
-                        if (127 < x_30_) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                                uint32_t read_[16][4];
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
+                            uint32_t read_[16][4];
+                            if (127 < x_30_) {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -238,16 +211,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                     read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
                                     read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 32; b_ += 16) {
-                                uint32_t read_[16][4];
+                            } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 16; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -256,11 +220,11 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                     read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2)) < x_30_), 0x0u);
                                     read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3)) < x_30_), 0x0u);
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 16; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
-                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 16; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
                             }
                         }
                     }
@@ -273,7 +237,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
         count_x_34_y_38 += trips_0;
     }
     if (warp_index() - 4 < 8) {
-        registers_decrease<168>();
+        registers_decrease<152>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_34_y_38 = 0;

@@ -21,7 +21,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<176>();
+        registers_decrease<120>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_31_y_35 = 0;
@@ -98,10 +98,10 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                     __nv_fp8_e4m3* from1_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
                     __nv_fp8_e4m3* from2_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
                     __nv_fp8_e4m3* from3_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
-                    if (127 < x_27_) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                            uint32_t read_[8][4];
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
+                        uint32_t read_[8][4];
+                        if (127 < x_27_) {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 8; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -110,19 +110,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                 read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))));
                                 read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))));
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
-                                shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                            uint32_t read_[8][4];
+                        } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 8; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -131,14 +119,14 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                 read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2)) < x_27_), 0x0u);
                                 read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3)) < x_27_), 0x0u);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
-                                shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
+                            shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                            shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                            shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
                         }
                     }
                 }
@@ -179,10 +167,10 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                         __nv_fp8_e4m3* from1_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
                         __nv_fp8_e4m3* from2_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
                         __nv_fp8_e4m3* from3_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
-                        if (127 < x_27_) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                                uint32_t read_[8][4];
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
+                            uint32_t read_[8][4];
+                            if (127 < x_27_) {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 8; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -191,19 +179,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                     read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))));
                                     read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))));
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
-                                    shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                    shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                    shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                                uint32_t read_[8][4];
+                            } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 8; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -212,14 +188,14 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
                                     read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2)) < x_27_), 0x0u);
                                     read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3)) < x_27_), 0x0u);
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
-                                    shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                    shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                    shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
+                                shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                                shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                                shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
                             }
                         }
                     }
@@ -233,7 +209,7 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
         count_x_31_y_35 += trips_0;
     }
     if (warp_index() - 4 < 8) {
-        registers_decrease<160>();
+        registers_increase<192>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_31_y_35 = 0;

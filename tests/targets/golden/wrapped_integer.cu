@@ -9,7 +9,7 @@
 TWILL_WGMMA_INTEGER(64)
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 3)
 wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -21,7 +21,7 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_increase<160>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_33_y_37 = 0;
@@ -98,10 +98,10 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                     int8_t* from1_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
                     int8_t* from2_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
                     int8_t* from3_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
-                    if (63 < x_29_) {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
-                            uint32_t read_[2][4];
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
+                        uint32_t read_[2][4];
+                        if (63 < x_29_) {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 2; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -110,19 +110,7 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                                 read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))));
                                 read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))));
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
-                                shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                            }
-                        }
-                    } else {
-                        #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
-                            uint32_t read_[2][4];
+                        } else {
                             #pragma unroll
                             for (uint32_t u_ = 0; u_ < 2; ++u_) {
                                 [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -131,14 +119,14 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                                 read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2)) < x_29_), 0x0u);
                                 read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3)) < x_29_), 0x0u);
                             }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
-                                shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
+                            shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                            shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                            shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
                         }
                     }
                 }
@@ -179,10 +167,10 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                         int8_t* from1_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
                         int8_t* from2_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
                         int8_t* from3_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
-                        if (63 < x_29_) {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
-                                uint32_t read_[2][4];
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
+                            uint32_t read_[2][4];
+                            if (63 < x_29_) {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 2; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -191,19 +179,7 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                                     read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))));
                                     read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))));
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 2; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
-                                    shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                    shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                    shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                                }
-                            }
-                        } else {
-                            #pragma unroll
-                            for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
-                                uint32_t read_[2][4];
+                            } else {
                                 #pragma unroll
                                 for (uint32_t u_ = 0; u_ < 2; ++u_) {
                                     [[maybe_unused]] const uint32_t i_ = b_ + u_;
@@ -212,14 +188,14 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                                     read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2)) < x_29_), 0x0u);
                                     read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3)) < x_29_), 0x0u);
                                 }
-                                #pragma unroll
-                                for (uint32_t u_ = 0; u_ < 2; ++u_) {
-                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                    shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
-                                    shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
-                                    shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
-                                    shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
-                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
+                                shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                                shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                                shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
                             }
                         }
                     }
@@ -233,7 +209,7 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
         count_x_33_y_37 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_decrease<96>();
+        registers_increase<112>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_33_y_37 = 0;

@@ -18,12 +18,13 @@ from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import tensor_map
 from twill.targets.cuda.operations import execute, write_tile
-from twill.targets.cuda.register_loads import Kept, Units, kept_in_registers, loaded, units
+from twill.targets.cuda.register_loads import Kept, Loading, Units, kept_in_registers, loaded, loading, units
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Form, Scope, equal_loads
 from twill.targets.cuda.shared_tiles import boxed, copied, copy, filling_text
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
+from twill.warp.channels import bits
 from twill.warp.dataflow import into_shared
 from twill.warp.thread_block import COPYING
 
@@ -45,7 +46,7 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     if not inside:
         return [head, acquire, *start]
-    copied = [line for load in it.loads for line in _copies(emitter, it, load, n)]
+    copied = _filled(emitter, it, n)
     copied += ["cp_async_wait();", "fence_async_shared();", "__syncwarp();"]
     copied.append(f"if (thread.leader) mbarrier_arrive({channel_name(it.channel)}.full({n}));")
     other = ["} else {", *indented(copied), "}"]
@@ -126,7 +127,7 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
         emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}"),
         f"{channel_name(it.channel)}.producer_acquire({n});",
     ]
-    lines = [line for load in _copies_first(it) for line in _copies(emitter, it, load, n)]
+    lines = _filled(emitter, it, n)
     if all(load.along is None for load in it.loads):
         return [*head, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
     copied = ["cp_async_wait();"] if any(load.along is None for load in it.loads) else []
@@ -134,9 +135,21 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     return [*head, *lines, *copied, "fence_async_shared();", arrive]
 
 
-def _copies_first(it: ProducerLoad) -> list[TileLoad]:
-    """Asynchronous copies are started before threads wait for what they load."""
-    return sorted(it.loads, key=lambda load: load.along is not None)
+def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
+    """The loads of a slot. Asynchronous copies are started before threads wait for what they load."""
+    passing = [load for load in it.loads if load.along is not None]
+    lines = [line for load in it.loads if load.along is None for line in _copies(emitter, it, load, n)]
+    used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))
+    room = emitter.group.registers - COPYING - used
+    equal = [load for load in passing if _equal(emitter, *_loaded(emitter, it, load))]
+    lines += [line for load in equal for line in _first_stored(emitter, it, load, n)]
+    return [*lines, *loaded([_loading(emitter, it, one, n) for one in passing if one not in equal], room)]
+
+
+def _loaded(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> tuple[Op, SlotTensor]:
+    """The operation that loads, and where its tile lies in a slot."""
+    tensors = emitter.program.channel(it.channel).tensors
+    return emitter.program.op(load.ops[-1]), tensors[load.tensor]
 
 
 def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
@@ -147,12 +160,6 @@ def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[
     slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
     if _equal(emitter, op, tensor):
         return ["{", *indented([*scope.lines, _first_copy(emitter, scope, op, load.vector, slot)]), "}"]
-    if load.along is not None:
-        return [
-            "{",
-            *indented([*scope.lines, *_through_registers(emitter, scope, op, tensor, load, slot)]),
-            "}",
-        ]
     if (kept := emitter.kept.get(op.index)) is not None:
         return ["{", *indented([*scope.lines, *copied_in_loop(scope, op, kept, slot)]), "}"]
     if not isinstance(op.result.type, Tensor):
@@ -181,13 +188,24 @@ def _units(emitter: Emitter, op: Op, tensor: SlotTensor, load: TileLoad) -> Unit
         raise refuse(emitter.program, op, str(problem)) from problem
 
 
-def _through_registers(
-    emitter: Emitter, scope: Scope, op: Op, tensor: SlotTensor, load: TileLoad, slot: str
-) -> list[str]:
+def _loading(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> Loading:
+    """A load through registers."""
+    scope, (op, tensor) = _computed(emitter, it, load), _loaded(emitter, it, load)
+    slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
     own = emitter.kept_offsets.get(op.index, Kept())
-    used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))
-    room = emitter.group.registers - COPYING - used
-    return loaded(scope, op, _units(emitter, op, tensor, load), own, slot, room)
+    return loading(scope, op, _units(emitter, op, tensor, load), own, slot)
+
+
+def _first_stored(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
+    """The first element of a tile of equal numbers, which are not wide enough for a copy."""
+    scope, (op, tensor) = _computed(emitter, it, load), _loaded(emitter, it, load)
+    assert isinstance(op.result.type, Tensor)
+    first = Point(numbered(op.result.type, 32 * emitter.group.warps), "0", ("0", "0"))
+    pointer, *mask = (scope.elements(value)(first) for value in op.operands[:2])
+    size, slot = bits(tensor.dtype) // 8, plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+    read = f"load_global<{size}>({', '.join((pointer, *mask, *(['0'] if mask else [])))})"
+    stored = f"if (thread.index == 0) shared_at<uint{8 * size}_t>({slot}) = {read};"
+    return ["{", *indented([*scope.lines, stored]), "}"]
 
 
 def _equal(emitter: Emitter, op: Op, tensor: SlotTensor) -> bool:
@@ -282,7 +300,9 @@ def _in_loop_and_before(
 def _kept_offsets(
     emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
 ) -> Kept:
-    op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
+    op, tensor = _loaded(emitter, it, load)
+    if _equal(emitter, op, tensor):
+        return Kept()
     scope, before = _in_loop_and_before(emitter, it, load, inside)
     return kept_in_registers(scope, before.lines, op, _units(emitter, op, tensor, load), inside, room // 2)
 

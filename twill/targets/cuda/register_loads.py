@@ -41,9 +41,8 @@ from twill.warp.channels import bits
 LANES = 32
 EIGHT = 8
 """Lines whose words at one position lie in different banks, in a swizzle of 128 bytes."""
-MOST_IN_FLIGHT = 64
-"""Accesses of a thread that are in flight at most."""
 LEAST_IN_FLIGHT = 8
+"""Accesses of a thread that are in flight, whether or not there are registers for them."""
 
 
 # --- which units a thread has -----------------------------------------------------------------------------
@@ -315,36 +314,65 @@ def _conditions(analysis: Analysis, op: Op) -> tuple[Condition, ...]:
 # --- in an iteration --------------------------------------------------------------------------------------
 
 
-def loaded(scope: Scope, op: Op, found: Units, own: Kept, slot: str, room: int) -> list[str]:
-    """The loads of a tile to `slot`, in the scope of the load in this iteration; `room` registers hold what
-    is in flight."""
+@dataclass(frozen=True, slots=True)
+class Loading:
+    """One tile in an iteration, as C."""
+
+    found: Units
+    declared: tuple[str, ...]
+    reads: tuple[str, ...]
+    """What is assigned for each access of unit `i_`, under the mask."""
+    unmasked: tuple[str, ...]
+    """The same where `whole` holds."""
+    whole: str
+    """A condition under which the mask holds for all elements; empty where none is known."""
+    arrays: bool
+    """Arrays are kept in registers, which only constants may index."""
+
+    @property
+    def registers(self) -> int:
+        """That hold the whole tile."""
+        return self.found.grid.count * self.found.loads
+
+
+def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading:
+    """The loads of a tile to `slot`, in the scope of the load in this iteration."""
     begin, pointers = _pointers(scope, op, found, own)
     conditions = _conditions(Analysis(scope, own.inside), op)
     moving = [one for one in conditions if not one.fixed]
     whole = [one.whole for one in moving if one.whole]
     starts = ", ".join(f"to_ + {one}" for one in found.starts())
-    lines = [
+    declared = (
+        *scope.lines,
         f"const uint32_t to_ = {slot};",
         *([f"const uint32_t turn_ = {found.turn};"] if found.lines > 1 else []),
         f"[[maybe_unused]] const uint32_t at_[{found.lines}] = {{{starts}}};",
         *begin,
-    ]
+    )
     other = _other(scope, op, found)
+    masks = [joined(one.holds(found.point(load)) for one in conditions) for load in range(found.loads)]
+    masked = [f"{one}, {mask}, {other}" if mask else one for one, mask in zip(pointers, masks, strict=True)]
+    plain, reads = (
+        tuple(f"load_global<{found.access}>({one});" for one in each) for each in (pointers, masked)
+    )
+    known = bool(conditions) and len(whole) == len(moving) and (own.full or len(moving) == len(conditions))
+    holds = joined((*((own.full,) if own.full else ()), *whole)) if known else ""
+    arrays = any(varies(text) for texts in own.offsets for text in texts)
+    return Loading(found, declared, reads, plain, holds, arrays)
 
-    def batches(masked: bool) -> list[str]:
-        masks = (joined(one.holds(found.point(load)) for one in conditions) for load in range(found.loads))
-        reads = [
-            f"load_global<{found.access}>({pointer}{f', {mask}, {other}' if masked and mask else ''})"
-            for pointer, mask in zip(pointers, masks, strict=True)
-        ]
-        return _batches(found, reads, max(LEAST_IN_FLIGHT, min(MOST_IN_FLIGHT, room)), own)
 
-    known = own.full or len(moving) == len(conditions)
-    if not conditions or not known or len(whole) < len(moving):
-        return [*lines, *batches(True)]
-    fast, slow = ([f"    {line}" for line in batches(masked)] for masked in (False, True))
-    holds = joined((*((own.full,) if own.full else ()), *whole))
-    return [*lines, f"if ({holds}) {{", *fast, "} else {", *slow, "}"]
+def loaded(tiles: Sequence[Loading], room: int) -> list[str]:
+    """The loads of all tiles; `room` registers hold what is in flight. While a whole tile is on its way, the
+    accesses of the next ones are started, as far as there is room."""
+    if not tiles:
+        return []
+    one, *rest = tiles
+    left = room - one.registers
+    if rest and left >= min(LEAST_IN_FLIGHT, rest[0].registers):
+        first = ["constexpr uint32_t b_ = 0;", *_started(one, one.found.grid.count)]
+        lines = [*one.declared, *first, *loaded(rest, left), *_written(one, one.found.grid.count)]
+        return ["{", *(f"    {line}" for line in lines), "}"]
+    return ["{", *(f"    {line}" for line in (*one.declared, *_batches(one, room))), "}", *loaded(rest, room)]
 
 
 def _other(scope: Scope, op: Op, found: Units) -> str:
@@ -378,26 +406,41 @@ def _pointers(scope: Scope, op: Op, found: Units, own: Kept) -> tuple[list[str],
     return begin, [f"{made[0]} + {after}" if after else made[0] for after in follows] or made
 
 
-def _batches(found: Units, reads: Sequence[str], most: int, own: Kept) -> list[str]:
-    """All units of a thread, batch by batch. Constants alone are indices of arrays that are kept in
-    registers."""
-    count, loads = found.grid.count, found.loads
-    each = next(n for n in range(min(count, max(1, most // loads)), 0, -1) if count % n == 0)
-    arrays = any(varies(text) for texts in own.offsets for text in texts)
-    read = [f"read_[u_][{load}] = {text};" for load, text in enumerate(reads)]
-    words = [f"gathered<{found.part}>(read_[u_], {found.number(j)})" for j in range(found.lines)]
-    write = [f"shared_at<uint32_t>({found.to(j)}) = {word};" for j, word in enumerate(words)]
+def _batches(one: Loading, room: int) -> list[str]:
+    """All units of a thread, batch by batch."""
+    count, loads = one.found.grid.count, one.found.loads
+    most = max(1, max(LEAST_IN_FLIGHT, room) // loads)
+    each = next(n for n in range(min(count, most), 0, -1) if count % n == 0)
     return [
-        UNROLL if arrays or count == each else "#pragma unroll 1",
+        UNROLL if one.arrays or count == each else "#pragma unroll 1",
         f"for (uint32_t b_ = 0; b_ < {count}; b_ += {each}) {{",
-        f"    uint32_t read_[{each}][{loads}];",
-        *_each_unit(found, each, read),
-        *_each_unit(found, each, write),
+        *(f"    {line}" for line in (*_started(one, each), *_written(one, each))),
         "}",
     ]
 
 
+def _started(one: Loading, each: int) -> list[str]:
+    """The accesses of the units from `b_` on."""
+    read, plain = (
+        _each_unit(one.found, each, [f"read_[u_][{load}] = {text}" for load, text in enumerate(texts)])
+        for texts in (one.reads, one.unmasked)
+    )
+    declared = f"uint32_t read_[{each}][{one.found.loads}];"
+    if not one.whole:
+        return [declared, *read]
+    fast, slow = ([f"    {line}" for line in lines] for lines in (plain, read))
+    return [declared, f"if ({one.whole}) {{", *fast, "} else {", *slow, "}"]
+
+
+def _written(one: Loading, each: int) -> list[str]:
+    """The words of these units."""
+    found = one.found
+    words = [f"gathered<{found.part}>(read_[u_], {found.number(j)})" for j in range(found.lines)]
+    write = [f"shared_at<uint32_t>({found.to(j)}) = {word};" for j, word in enumerate(words)]
+    return _each_unit(found, each, write)
+
+
 def _each_unit(found: Units, each: int, lines: Sequence[str]) -> list[str]:
-    loop = [UNROLL, f"for (uint32_t u_ = 0; u_ < {each}; ++u_) {{"]
-    index = "    [[maybe_unused]] const uint32_t i_ = b_ + u_;"
-    return [f"    {line}" for line in (*loop, index, *(f"    {one}" for one in _guarded(found, lines)), "}")]
+    index = "[[maybe_unused]] const uint32_t i_ = b_ + u_;"
+    inside = [f"    {line}" for line in (index, *_guarded(found, lines))]
+    return [UNROLL, f"for (uint32_t u_ = 0; u_ < {each}; ++u_) {{", *inside, "}"]
