@@ -35,6 +35,10 @@ PATIENCE = 0.1
 LAST_RESORT = 0.4
 """The same where nothing else has given an answer."""
 
+LEAST = 5.0
+"""Seconds for a rough answer at least, however short the time limit: that takes a tenth of one on an idle
+core, and without it there may be no answer."""
+
 
 def solve(problem: Problem, options: Options | None = None, report: Report = lambda event: None) -> Result:
     """The schedule of smallest interval, verified.
@@ -164,7 +168,7 @@ def _rough(
         return None
     joint, most = not options.modulo_only, begin.max_in_flight(options)
     alike = families(problem) if joint and len(problem.operations) <= SYMMETRIC else ()
-    end = time.monotonic() + options.time_limit
+    end = time.monotonic() + max(LEAST, options.time_limit)
     ways = (
         rising(problem, begin.low, begin.top, most, joint=joint, late=lambda: time.monotonic() > end),
         shifted(problem, begin.low, most, alike),
