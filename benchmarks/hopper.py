@@ -55,6 +55,7 @@ class Variant:
     small: tuple[Mapping[str, int], ...] = ({"M": 384, "N": 768, "K": 320},)
     """Shapes for compute-sanitizer."""
     persistent: bool = False
+    divide_waits: bool = False
 
     @property
     def inputs(self) -> Inputs:
@@ -63,6 +64,7 @@ class Variant:
             arch="sm90",
             settings=tuple(self.settings.items()),
             persistent=self.persistent,
+            divide_waits=self.divide_waits,
         )
 
 
@@ -88,6 +90,10 @@ VARIANTS = {
     "gemm_reduction.persistent": Variant("gemm_reduction", {}, {"cublas": 0.95}, persistent=True),
     "fa_fwd": Variant("fa_fwd", small=ROWS),
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
+    "fa_fwd_subtiled.divided": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, divide_waits=True),
+    "fa_fwd_subtiled.persistent": Variant(
+        "fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, persistent=True, divide_waits=True
+    ),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked.persistent": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),

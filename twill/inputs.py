@@ -64,6 +64,8 @@ class Inputs:
     """Values computed in the loop may pass between warp groups."""
     polynomial_exp2: bool = False
     """A polynomial may compute some of the exponentials; the search finds how many."""
+    divide_waits: bool = False
+    """A group may wait for an MMA between two slices of an elementwise operation."""
     contention: bool = True
     """Cost operations under tensor core contention, where the machine file has numbers for it."""
 
@@ -145,10 +147,11 @@ def _from_graph(inputs: Inputs) -> Case:
         or inputs.persistent
         or (inputs.subtile or 1) > 1
         or inputs.polynomial_exp2
+        or inputs.divide_waits
     ):
         raise TwillError(
-            f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop, --no-rule and"
-            " --polynomial-exp2 do not apply to it"
+            f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop, --no-rule,"
+            " --polynomial-exp2 and --divide-waits do not apply to it"
         )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
@@ -309,6 +312,7 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         shared=inputs.shared,
         tensor=inputs.tensor,
         polynomial=inputs.polynomial_exp2,
+        divide_waits=inputs.divide_waits,
         contention=inputs.contention,
     )
     problem, formulas = costed_with_formulas(dependences, machine, overrides)

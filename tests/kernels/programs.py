@@ -100,6 +100,8 @@ PAIRED = tuple(
 """Kernels compiled for Blackwell whose MMAs are those of pairs of thread blocks."""
 POLYNOMIAL = ("fa_fwd_subtiled_polynomial",)
 """Examples of whose exponentials a polynomial computes some."""
+DIVIDED = ("fa_fwd_subtiled_divided",)
+"""Examples with the schedule in reports/schedules whose waits divide elementwise operations."""
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))
 """Kernels compiled for Blackwell."""
 _HERE = Path(__file__).parent
@@ -110,13 +112,14 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
     name, arch = kernel.removesuffix(".sm100").removesuffix("_pairs"), architecture(kernel)
-    plain = name.removesuffix("_polynomial")
+    plain = name.removesuffix("_polynomial").removesuffix("_divided")
     folder = "examples/ttgir" if plain in EXAMPLES else "tests/kernels/ttgir"
     found = cases(Inputs(f"{folder}/{plain}.{arch}.ttgir", arch=arch, exact_layouts=EXACT_LAYOUTS))
     scheduled = list[Scheduled]()
     for i, case in enumerate(found):
         schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")
-        path = str(schedules / f"{name}.for.{i}.json")
+        kept = f"reports/schedules/{plain}.divided.for.{i}.json"
+        path = kept if name in DIVIDED else str(schedules / f"{name}.for.{i}.json")
         result = read_schedule(load(path), path).result
         assert case.loop
         assert case.graph

@@ -796,12 +796,8 @@ MUTANTS = (
     Mutant(
         "reduction-start",
         f"{CUDA}/exchange.py",
-        '{name}[i_] = {start};"] if span[0] == 0 else []\n    return [\n        *begin,\n        '
-        "UNROLL,\n        "
-        "f\"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]'",
-        '{name}[i_] = {start};"] if span[0] > 0 else []\n    return [\n        *begin,\n        '
-        "UNROLL,\n        "
-        "f\"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]'",
+        '{start};"] if span[0] == 0 else []\n    loop = each(source.registers',
+        '{start};"] if span[0] > 0 else []\n    loop = each(source.registers',
         "a reduction starts from what registers held",
         ("fa_fwd",),
     ),

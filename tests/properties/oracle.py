@@ -280,7 +280,7 @@ def _issue_free(case: _Case, start: Starts) -> bool:
         for v in waiting
         for other in start
         if other != v and case.group[other] == case.group[v]
-        for tick in range(case.problem.operation(other).issue)
+        for tick in range(case.problem.operation(other).undivided)
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, program
+from tests.kernels.programs import CARRIED, DIVIDED, EXAMPLES, INVARIANT, program
 from twill.diagnostics import TwillError
 from twill.ir.statements import Compute, InitializeCarried
 from twill.ops.values import Pointers, rounded
@@ -31,7 +31,7 @@ def numbers(kernel: str) -> dict[str, float]:
     return dict(ATTENTION if kernel.startswith("fa") else GEMM)
 
 
-@pytest.mark.parametrize("kernel", EXAMPLES)
+@pytest.mark.parametrize("kernel", [*EXAMPLES, *DIVIDED])
 @pytest.mark.parametrize("prefer", [(0, 1, 2), (2, 1, 0)])
 def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[int, ...]) -> None:
     location = grid(1, 1, (2, 2))

@@ -5,6 +5,7 @@ schedules hold."""
 import os
 import threading
 import time
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -20,7 +21,7 @@ from twill.engine.boolean.formula import Addend, Formula
 from twill.engine.probe import Budget, what
 from twill.engine.probe import solution as found_by
 from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
-from twill.smt import sat
+from twill.smt import cpsat, sat
 from twill.verify.check import check
 
 
@@ -52,6 +53,26 @@ def test_agrees_with_the_exhaustive_search(block: int) -> None:
             assert check(problem, solution, joint=joint) == (), f"seed {seed}"
             assert solution.length(problem) <= in_flight * interval, f"seed {seed}"
     assert statuses == {"feasible", "infeasible"}
+
+
+def test_waits_that_divide_operations_agree_with_the_exhaustive_search() -> None:
+    """SAT and CP-SAT, with every operation but loads divisible; some are feasible for this reason alone."""
+    relieved = 0
+    for seed in range(60):
+        random = Random(seed)
+        plain = tiny_problem(random, 4)
+        operations = tuple(replace(op, divisible=not op.variable) for op in plain.operations)
+        problem, interval = replace(plain, operations=operations), random.randint(1, 4)
+        try:
+            answer = best(problem, interval, 2, left=[5000])
+            relieved += answer is not None and best(plain, interval, 2, left=[5000]) is None
+        except TooLargeError:
+            continue
+        for engine in (sat, cpsat):
+            solution = engine.attempt(problem, interval, 2).solution
+            assert (solution is not None) == (answer is not None), f"seed {seed}"
+            assert solution is None or check(problem, solution) == (), f"seed {seed}"
+    assert relieved
 
 
 def test_attention_on_raw_cycles_holds() -> None:

@@ -161,6 +161,9 @@ def test_a_wait_stops_the_issue_of_its_group_alone() -> None:
     assert rules(problem, Solution(4, (0, 1, 3), (1, 1, 1), groups)) == []
     two = (Group(1, 4, 0), Group(2, 4, 0))
     assert rules(problem, Solution(4, (0, 1, 2), (1, 2, 1), two)) == []
+    divisible = replace(problem, operations=(ops[0], replace(ops[1], divisible=True), ops[2]))
+    assert rules(divisible, Solution(4, (0, 1, 2), (1, 1, 1), groups)) == []
+    assert rules(divisible, Solution(4, (0, 2, 1), (1, 1, 1), groups)) == ["CONCURRENCY"]
 
 
 def test_a_value_is_held_through_its_hand_over_and_from_its_first_use() -> None:

@@ -306,6 +306,12 @@ what_if_options = _group(
         help="A polynomial may compute some of the exponentials; the search finds how many.",
     ),
     _option(
+        "--divide-waits",
+        "divide_waits",
+        is_flag=True,
+        help="A group may wait for an MMA in the middle of an elementwise operation.",
+    ),
+    _option(
         "--contention/--no-contention",
         default=True,
         help="Cost operations under tensor core contention (the default) or with an idle tensor core.",

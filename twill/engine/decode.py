@@ -74,7 +74,7 @@ def wait_clashes(
         (problem.operations[v].id, other.id)
         for v in sorted(waiting)
         for o, other in enumerate(problem.operations)
-        if o != v and group[o] == group[v] and (start[v] - start[o]) % interval < other.issue
+        if o != v and group[o] == group[v] and (start[v] - start[o]) % interval < other.undivided
     ]
 
 

@@ -77,7 +77,14 @@ class Operation:
     """Variable, and needs nothing computed in the loop: it runs ahead, so its consumers never wait for it."""
     polynomial: int = 0
     """So many of `PARTS` of its elements are computed by a polynomial, which the other units do."""
+    divisible: bool = False
+    """Its group may wait for another operation between two slices of it."""
     location: Location | None = None
+
+    @property
+    def undivided(self) -> Time:
+        """For how long after its start its group must not wait: while it issues, unless it is divisible."""
+        return 0 if self.divisible else self.issue
 
     @property
     def duration(self) -> Time:
@@ -261,7 +268,8 @@ class Problem:
 
     Rule CONCURRENCY: v *waits* if some edge into it is blocking with both ends in one group, or crosses
     groups from an operation that is not streaming. If v waits, every other operation o of its group must not
-    be issuing then: (s(v) - s(o)) mod I >= issue(o). Operations with issue 0 never conflict.
+    be issuing then, unless o is divisible: (s(v) - s(o)) mod I >= issue(o). Operations with issue 0 never
+    conflict.
     """
 
     name: str

@@ -35,6 +35,8 @@ class Compute:
     begin: int = 0
     """In slices of 1 / SLICES."""
     end: int = SLICES
+    by_rows: bool = False
+    """The slices go through the elements that a thread holds row by row, not column by column."""
     deferred: bool = False
     """Each thread keeps the reduction of its own elements; what is computed from it is deferred too, until a
     `FinalizeReduction`."""

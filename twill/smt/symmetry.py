@@ -100,6 +100,7 @@ def _work(problem: Problem, op: Operation) -> tuple[object, ...]:
         op.warps,
         op.variable,
         op.streaming,
+        op.divisible,
         dict(problem.starts).get(op.id),
     )
 

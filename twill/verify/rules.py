@@ -113,9 +113,9 @@ def concurrency(n: Numbers) -> Iterator[Violation]:
     for v in _waiting(n):
         for other in _begun_before(n, by_residue[n.group[v]], n.start[v] % n.interval):
             gap = (n.start[v] - n.start[other.id]) % n.interval
-            if other.id != v and gap < other.issue:
+            if other.id != v and gap < other.undivided:
                 text = f"{v} waits while {other.id} of its group {n.group[v]} is issuing"
-                yield Violation("CONCURRENCY", text, (v, other.id), needs=other.issue, has=gap)
+                yield Violation("CONCURRENCY", text, (v, other.id), needs=other.undivided, has=gap)
 
 
 def _by_residue(n: Numbers) -> dict[int, list[tuple[Time, int, Operation]]]:

@@ -32,6 +32,8 @@ class Event:
     """False for a channel's fill with what is computed already, or loaded by TMA."""
     slices: tuple[int, int] = (0, SLICES)
     """Of a tile, for a part of an operation on it."""
+    by_rows: bool = False
+    """As in `Compute`."""
     late: bool = False
     """After what else happens at its time."""
 

@@ -3,6 +3,10 @@
 Takes the group's events; gives them with every operation on tiles divided where the schedule issues an MMA,
 or waits for one, while it is under way. What follows it chunk by chunk is divided likewise, and never
 overtakes.
+
+Operations that a wait may divide (`Operation.divisible`) go row by row: the exchange of one row's maximum
+with other lanes then overlaps the exponentials of another (FlashAttention-3's order; attention forward on an
+H200: 1%, benchmarks/notebook.md).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -14,9 +18,12 @@ from twill.ir.problem import Time
 from twill.ir.statements import SLICES
 from twill.ops.table import is_elementwise, role
 from twill.warp.dataflow import cheap
-from twill.warp.events import Event, first_readers
+from twill.warp.events import Event, first_readers, is_mma
 from twill.warp.kernel import Group
 from twill.warp.tasks import Task
+
+LAG = 2
+"""Slices by which an operation follows another: results of the special-function unit are then there."""
 
 
 def divided(group: Group, found: Sequence[Event]) -> list[Event]:
@@ -32,19 +39,112 @@ def divided(group: Group, found: Sequence[Event]) -> list[Event]:
     divisible = {task.id for task in group.own if _divisible(group, task)}
     needed = _needed_whole(group, divisible)
     done = dict[str, dict[Time, int]]()
-    parts = list[Event]()
-    for event in sorted(found, key=lambda event: event.time):
-        if (
-            event.task is None
-            or event.span is not None
-            or event.channel is not None
-            or event.task.id not in divisible
-        ):
-            parts.append(event)
-            continue
+    cut = [
+        event
+        for event in sorted(found, key=lambda event: event.time)
+        if event.task and event.span is None and event.channel is None and event.task.id in divisible
+    ]
+    for event in cut:
+        assert event.task is not None
         done[event.task.id] = _slices(group, event.task, cuts, done, needed[event.task.id])
-        parts += _parts(event, done[event.task.id])
-    return parts
+    return _by_rows(group, list(_in_parts(found, _streams(group, cut, done, waiting, needed))))
+
+
+def _in_parts(found: Sequence[Event], done: Mapping[str, Mapping[Time, int]]) -> Iterator[Event]:
+    for event in sorted(found, key=lambda event: event.time):
+        whole = event.span is None and event.channel is None
+        named = event.task.id if event.task and whole else ""
+        yield from _parts(event, done.get(named, dict[Time, int]()))
+
+
+# --- operations that go slice by slice one behind the other -----------------------------------------------
+
+
+def _streams(
+    group: Group,
+    cut: Sequence[Event],
+    done: Mapping[str, Mapping[Time, int]],
+    waiting: Collection[str],
+    needed: Mapping[str, Time],
+) -> dict[str, Mapping[Time, int]]:
+    """`done` with the neighbours of every operation that a wait divides, slice by slice: before it what it
+    alone reads, behind it what reads nothing else. So the compiler finds work for all units next to each
+    other (attention forward on an H200: 1 to 2%, benchmarks/notebook.md)."""
+    problem, made = group.scheduled.problem, dict(done)
+    waits = {group.when(event.time)[1] for event in cut if event.task and event.task.id in waiting}
+    for event in cut:
+        task = event.task
+        assert task is not None
+        within = {time: n for time, n in done[task.id].items() if n and group.when(time)[1] in waits}
+        if not within or not problem.operation(task.id).divisible:
+            continue
+        starts = _starts(task, problem.operation(task.id).issue, within)
+        if max(starts) >= needed[task.id]:
+            continue
+        made[task.id] = starts
+        made |= dict.fromkeys(_leaders(group, cut, task, max(starts)), starts)
+        made |= {other: _behind(starts) for other in _followers(group, cut, task)}
+    return made
+
+
+def _starts(task: Task, length: Time, within: Mapping[Time, int]) -> dict[Time, int]:
+    """When each slice begins behind the first wait, and how many are done by then."""
+    wait, first = min(within.items())
+    return {max(wait, task.start + length * n // SLICES): n for n in range(first, SLICES)}
+
+
+def _behind(starts: Mapping[Time, int]) -> dict[Time, int]:
+    """Those of a follower, LAG slices behind."""
+    return {time: max(0, n - LAG) for time, n in starts.items()}
+
+
+def _leaders(group: Group, cut: Sequence[Event], task: Task, last: Time) -> Iterator[str]:
+    """Operations just before it that nothing else reads, and whose operands last."""
+    edges = group.scheduled.problem.edges
+    for event in cut:
+        other = event.task
+        assert other is not None
+        readers = {edge.dst for edge in edges if edge.src == other.id and edge.kind == "data"}
+        flagged = group.scheduled.problem.operation(other.id).divisible
+        if (
+            flagged
+            and readers == {task.id}
+            and other.start <= task.start
+            and last < _overwritten(group, other)
+        ):
+            yield other.id
+
+
+def _followers(group: Group, cut: Sequence[Event], task: Task) -> Iterator[str]:
+    """Operations later in the same interval, with no MMA between, that read nothing else of the loop."""
+    edges = group.scheduled.problem.edges
+    issued = [group.when(other.start) for other in group.own if is_mma(group.code, other)]
+    for event in cut:
+        other = event.task
+        assert other is not None
+        read = {edge.src for edge in edges if edge.dst == other.id and edge.kind == "data"}
+        begin, end = group.when(task.start), group.when(other.start)
+        between = any(begin[1] <= cycle < end[1] for _, cycle in issued)
+        if read == {task.id} and begin[0] == end[0] and begin[1] < end[1] and not between:
+            yield other.id
+
+
+def _by_rows(group: Group, parts: Sequence[Event]) -> list[Event]:
+    """Row by row where all divided operations of the group may be: one that follows another slice by slice
+    keeps its order."""
+    divided = [event for event in parts if event.task and event.slices != (0, SLICES)]
+    tasks = {event.task.id: event.task for event in divided if event.task}
+    waited = any(group.scheduled.problem.operation(name).divisible for name in tasks)
+    if not waited or not all(_row_by_row(group, task) for task in tasks.values()):
+        return list(parts)
+    return [replace(event, by_rows=event in divided) for event in parts]
+
+
+def _row_by_row(group: Group, task: Task) -> bool:
+    """It may be divided by a wait, or reduces rows."""
+    return (
+        group.scheduled.problem.operation(task.id).divisible or role(group.code.ops[task.ops[-1]]) == "reduce"
+    )
 
 
 def _divisible(group: Group, task: Task) -> bool:

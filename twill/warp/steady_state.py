@@ -218,6 +218,7 @@ def _step(
             writes,
             at,
             *event.slices,
+            event.by_rows,
             task.id in group.deferred,
             stored,
         ),

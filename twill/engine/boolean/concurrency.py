@@ -65,7 +65,7 @@ def _keep_clear(
     are many."""
     interval, lanes, clashes = table.starts.interval, list[Lane](), list[int]()
     for other, clash in rivals:
-        issue = problem.operations[other].issue
+        issue = problem.operations[other].undivided
         if issue >= interval:
             formula.clause(-clash)
         elif issue > grace:

@@ -65,12 +65,12 @@ def concurrency(v: Variables) -> None:
             continue
         for other, operation in enumerate(v.problem.operations):
             same = v.same(op, other)
-            if other != op and operation.issue > 0 and same is not False:
+            if other != op and operation.undivided > 0 and same is not False:
                 _clear_of(v, op, other, [waiting, same])
 
 
 def _clear_of(v: Variables, op: int, other: int, conditions: list[Literal]) -> None:
-    issue = v.problem.operations[other].issue
+    issue = v.problem.operations[other].undivided
     enforced = [lit for lit in conditions if lit is not True]
     if issue > v.interval - 1:
         v.model.add_bool_or([negate(lit) for lit in enforced])

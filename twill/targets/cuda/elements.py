@@ -63,7 +63,8 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
     """Assign some slices of the elements of a tile in registers. Raises ValueError where another thread has
     them."""
     form, pack = holding(type), packed(type)
-    loop = each(form.registers // 2, span)
+    rows = isinstance(form, Fragment) and form.axes == (0, 1) and form.bands == 1
+    loop = each(form.registers // 2, span, 1 if rows else 0)
     if isinstance(elements, Held) and pack and _same_words(elements, form, pack):
         at = "i_" if isinstance(form, Spread) else "i_ / 4][i_ % 4"
         return [UNROLL, f"{loop} {name}[{at}] = {elements.name}[{at}];"]
@@ -75,7 +76,8 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
         both = pair(element(type), elements, low, high)
         made = f"{name}[i_] = {both}" if pack else f"unpair({both}, {name}[2 * i_], {name}[2 * i_ + 1])"
         return [UNROLL, f"{loop} {made};"]
-    return [UNROLL, f"{each(form.registers, span)} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
+    loop = each(form.registers, span, 2 if rows else 0)
+    return [UNROLL, f"{loop} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
 
 
 def _same_words(tile: Held, form: Fragment | Spread, pack: str) -> bool:

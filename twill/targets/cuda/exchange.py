@@ -6,6 +6,7 @@ written.
 """
 
 from math import prod
+from typing import NamedTuple
 
 from twill.ir.loop import Op, Tensor
 from twill.ir.statements import SLICES
@@ -18,23 +19,40 @@ from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Elements, Point, cast, number, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
-ColumnRange = tuple[int, int]
-"""Which slices of the elements of tiles: begin and end, in 1 / SLICES."""
-WHOLE: ColumnRange = (0, SLICES)
+
+class ColumnRange(NamedTuple):
+    """Which slices of the elements of tiles."""
+
+    begin: int = 0
+    """In 1 / SLICES."""
+    end: int = SLICES
+    by_rows: bool = False
+    """They go through a thread's elements row by row."""
+
+
+WHOLE = ColumnRange()
 LANES = 32
 CHAINS = 4
 """How many elements of a row a thread combines at once: the latency of an operation (four cycles, CUDA C++
 Programming Guide, arithmetic instructions) is then no wait."""
 
 
-def each(count: int, span: ColumnRange = WHOLE) -> str:
-    """A loop over some slices of `count` registers or words."""
-    return f"for (int i_ = {count * span[0] // SLICES}; i_ < {count * span[1] // SLICES}; ++i_)"
+def each(count: int, span: ColumnRange = WHOLE, neighbours: int = 0) -> str:
+    """A loop over some slices of `count` registers or words. `neighbours`: so many lie in one row of an MMA's
+    tile, then as many in another, by turns."""
+    begin, end = (count * slices // SLICES for slices in span[:2])
+    if not (span.by_rows and neighbours):
+        return f"for (int i_ = {begin}; i_ < {end}; ++i_)"
+    row = count // 2
+    at = f"j_ % {row} * 2 + j_ / {row}"
+    if neighbours > 1:
+        at = f"j_ % {row} / {neighbours} * {2 * neighbours} + j_ / {row} * {neighbours} + j_ % {neighbours}"
+    return f"for (int j_ = {begin}; j_ < {end}; ++j_) if (const int i_ = {at}; true)"
 
 
 def pairs(count: int, span: ColumnRange) -> bool:
     """Whether some slices of `count` registers are pairs of registers."""
-    return all(count * end % (2 * SLICES) == 0 for end in span)
+    return all(count * end % (2 * SLICES) == 0 for end in span[:2])
 
 
 def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: ColumnRange) -> list[str]:
@@ -52,10 +70,11 @@ def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: Colu
     one = point(source, "i_")
     vector = one.along((0 if op.attributes["axis"] == 1 else 1,))
     begin = [UNROLL, f"{each(vector.layout.registers)} {name}[i_] = {start};"] if span[0] == 0 else []
+    loop = each(source.registers, span, 2 if source.bands == 1 else 0)
     return [
         *begin,
         UNROLL,
-        f"{each(source.registers, span)} {_combined(combine, f'{name}[{vector.register}]', elements(one))}",
+        f"{loop} {_combined(combine, f'{name}[{vector.register}]', elements(one))}",
     ]
 
 

@@ -48,7 +48,7 @@ from twill.targets.cuda.barriers import (
 )
 from twill.targets.cuda.elements import variable, written
 from twill.targets.cuda.emitter import CLAIMED, PAIR_RANK, STORES_READ, Emitter, indented, trips
-from twill.targets.cuda.exchange import exchanged, shared_between
+from twill.targets.cuda.exchange import ColumnRange, exchanged, shared_between
 from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import holding
 from twill.targets.cuda.linear_tiles import Spread
@@ -132,7 +132,8 @@ def _structure(emitter: Emitter, statement: Pipelined | For | While | If | Alter
 def _compute(emitter: Emitter, it: Compute) -> list[str]:
     ops = [emitter.program.op(index) for index in it.ops]
     late = not any(op.regions for op in ops)
-    scope = emitter.scope(it.reads, it.writes, it.at, (it.begin, it.end), it.ops, late=late)
+    span = ColumnRange(it.begin, it.end, it.by_rows)
+    scope = emitter.scope(it.reads, it.writes, it.at, span, it.ops, late=late)
     scope.deferred = it.deferred
     scope.streaming = bool(it.stores) and not it.writes
     for op in ops:

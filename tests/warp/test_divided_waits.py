@@ -1,0 +1,62 @@
+"""Waits that divide elementwise operations: what goes before the wait, and what follows slice by slice."""
+
+import numpy as np
+import pytest
+
+from tests.kernels.programs import program
+from twill.ir.statements import SLICES, Compute, MmaIssue, MmaWait, Pipelined, SchedulingFence, walk
+from twill.targets.hopper import source
+from twill.warp.slices import LAG
+
+KERNEL = "fa_fwd_subtiled_divided"
+
+
+def _steady(group: int) -> list[object]:
+    found = next(one for one in program(KERNEL).groups if one.id == group)
+    (loop,) = (one for one in walk(found.body) if isinstance(one, Pipelined))
+    return list(loop.steady)
+
+
+def _slices(group: int, name: str) -> list[Compute]:
+    return [s for s in _steady(group) if isinstance(s, Compute) and s.node.startswith(name)]
+
+
+@pytest.mark.parametrize("group", [1, 2])
+def test_the_wait_for_the_accumulator_stands_behind_the_first_slice(group: int) -> None:
+    steady = _steady(group)
+    (wait,) = (i for i, s in enumerate(steady) if isinstance(s, MmaWait) and s.pending == 0)
+    first, second, *_ = (steady.index(one) for one in _slices(group, "exp2.weights"))
+    (rescaled,) = (steady.index(one) for one in _slices(group, "mul.acc"))
+    assert first < wait < rescaled < second
+    assert isinstance(steady[wait - 1], SchedulingFence)
+    assert sum(isinstance(s, SchedulingFence) for s in steady) == 1
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("name", ["ffma.weights", "exp2.weights", "reduce_sum", "trunc"])
+def test_every_slice_is_computed_once_and_row_by_row(group: int, name: str) -> None:
+    parts = _slices(group, name)
+    assert all(part.by_rows for part in parts)
+    assert [part.begin for part in parts] == [0, *(part.end for part in parts[:-1])]
+    assert parts[-1].end == SLICES
+
+
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("name", ["reduce_sum", "trunc"])
+def test_a_follower_stays_behind(group: int, name: str) -> None:
+    """Before the last slice of the exponentials it is LAG slices behind, and no MMA is issued between."""
+    steady, led = _steady(group), _slices(group, "exp2.weights")
+    for part in _slices(group, name):
+        done = max(one.end for one in led if steady.index(one) < steady.index(part))
+        assert part.end <= (done if done == SLICES else done - LAG)
+    begin, end = steady.index(led[0]), steady.index(_slices(group, name)[-1])
+    assert not any(isinstance(s, MmaIssue) for s in steady[begin:end])
+
+
+def test_a_thread_goes_through_a_row_before_the_next() -> None:
+    """Its 64 elements are pairs of neighbours of two rows by turns."""
+    order = [j % 32 // 2 * 4 + j // 32 * 2 + j % 2 for j in range(64)]
+    assert "const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true" in source(program(KERNEL))
+    assert sorted(order) == list(range(64))
+    assert {i // 2 % 2 for i in order[:32]} == {0}
+    assert np.all(np.diff(order[:32]) > 0)
