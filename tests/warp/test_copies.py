@@ -124,8 +124,9 @@ def test_operands_through_pointers_are_copied_by_a_warpgroup(kernel: str) -> Non
 
 def test_what_is_not_known_to_be_aligned_passes_through_registers_with_a_note() -> None:
     made = program("gathered")
-    notes = [note for note in made.notes if "passes through registers, accesses of 2 bytes" in note]
+    notes = [note for note in made.notes if "passes through registers in accesses of 2 bytes" in note]
     assert len(notes) == 2
+    assert all(re.search(r"1639 of 3\d\d\d cycles of an iteration", note) for note in notes)
     assert all("not known to be consecutive and aligned" in note for note in notes)
     loads = {load.along for one in _filled(made) for load in one.loads}
     assert [channel.filled_by for channel in made.channels] == ["cp_async"]

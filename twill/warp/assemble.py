@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from twill.ir.channels import CLAIMS, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
-from twill.ir.loop import Loop
+from twill.ir.loop import Loop, Op
 from twill.ir.program import Descriptor, Program, WarpProgram
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import Pipelined
@@ -57,7 +57,7 @@ def assembled(draft: Draft) -> Draft:
         synchronized=plan.synchronized or tuple(g.id for g in plan.granted if ordering(code)),
         notes=(
             *_notes(plan.loops, memory),
-            *_loads_through_registers(code),
+            *_loads_through_registers(code, plan.loops),
             *_tensor_notes(plan, barriers),
             *plan.reasons,
         ),
@@ -169,16 +169,30 @@ def _descriptors(code: Code) -> tuple[Descriptor, ...]:
 
 def _slow_loads(code: Code, parts: Sequence[PlannedLoop]) -> Iterable[str]:
     for op, why in element_by_element(code, [part.scheduled for part in parts]):
-        yield f"{op.result.name.lstrip('%')} (line {op.location.line}) is loaded element by element: {why}"
+        yield f"{_named(op)} is loaded element by element, {_cycles(parts, op)}: {why}"
 
 
-def _loads_through_registers(code: Code) -> Iterable[str]:
+def _loads_through_registers(code: Code, parts: Sequence[PlannedLoop]) -> Iterable[str]:
     for index in sorted(code.through_registers):
         op = code.ops[index]
-        yield (
-            f"{op.result.name.lstrip('%')} (line {op.location.line}) passes through registers, accesses of"
-            f" {code.copies[index]} bytes: {why_not(AxisAnalysis(code.function), op)}"
-        )
+        accesses = f"in accesses of {code.copies[index]} bytes, {_cycles(parts, op)}"
+        yield f"{_named(op)} passes through registers {accesses}: {why_not(AxisAnalysis(code.function), op)}"
+
+
+def _named(op: Op) -> str:
+    return f"{op.result.name.lstrip('%')} (line {op.location.line})"
+
+
+def _cycles(parts: Sequence[PlannedLoop], op: Op) -> str:
+    """How long a load holds the threads that execute it, of an iteration as predicted."""
+    found = (
+        (one.problem.operation(node.id).issue, one.solution.interval, one.problem.resolution.cycles_per_unit)
+        for one in (part.scheduled for part in parts)
+        for node in one.graph.nodes
+        if op.index in node.ops
+    )
+    held, interval, unit = next(found, (0, 0, 1))
+    return f"{held * unit:.0f} of {interval * unit:.0f} cycles of an iteration"
 
 
 def _notes(parts: Sequence[PlannedLoop], memory: SharedMemoryPlan) -> Iterable[str]:

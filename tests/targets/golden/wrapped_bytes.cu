@@ -3,8 +3,8 @@
 // channel x_34_y_38: 3 slots of 32768 bytes, group 0 to (1,)
 // buffer scratch0: 1024 bytes, of its own
 // buffer scratch1: 1024 bytes, of its own
-// x_34 (line 71) passes through registers, accesses of 1 bytes: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
-// y_38 (line 76) passes through registers, accesses of 1 bytes: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
+// x_34 (line 71) passes through registers in accesses of 1 bytes, 2731 of 5846 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
+// y_38 (line 76) passes through registers in accesses of 1 bytes, 2731 of 5846 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
