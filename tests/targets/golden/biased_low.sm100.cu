@@ -269,15 +269,17 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                             tma_load(channel_descriptor_load_1.slot(count_descriptor_load_1 + 1), &map_b_desc, channel_descriptor_load_1.full(count_descriptor_load_1 + 1), 0, 64);
                         }
                     }
+                    auto position_descriptor_load_1 = channel_descriptor_load_1.position(count_descriptor_load_1 + 2);
                     for (int32_t i = 2; i < n; ++i) {
                         // cycle 24, stage 0: load descriptor_load_1 (tests/kernels/ttgir/biased_low.sm100.ttgir:38:12)
-                        channel_descriptor_load_1.producer_acquire(count_descriptor_load_1 + i);
+                        channel_descriptor_load_1.producer_acquire(position_descriptor_load_1);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_descriptor_load_1.full(count_descriptor_load_1 + i), 8192);
+                            mbarrier_arrive_expect(channel_descriptor_load_1.full(position_descriptor_load_1), 8192);
                             {
-                                tma_load(channel_descriptor_load_1.slot(count_descriptor_load_1 + i), &map_b_desc, channel_descriptor_load_1.full(count_descriptor_load_1 + i), 0, (i * 64));
+                                tma_load(channel_descriptor_load_1.slot(position_descriptor_load_1), &map_b_desc, channel_descriptor_load_1.full(position_descriptor_load_1), 0, (i * 64));
                             }
                         }
+                        position_descriptor_load_1.advance();
                     }
                 } else {
                     for (int32_t i = 0; i < n; ++i) {

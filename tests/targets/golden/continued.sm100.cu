@@ -130,18 +130,20 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_
                             tma_load(channel_acc_16_acc_18.slot(count_acc_16_acc_18) + 16384, &map_b_desc, channel_acc_16_acc_18.full(count_acc_16_acc_18), 0, muli_3);
                         }
                     }
+                    auto position_acc_16_acc_18 = channel_acc_16_acc_18.position(count_acc_16_acc_18 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_16_acc_18 (tests/kernels/ttgir/continued.sm100.ttgir:39:17)
-                        channel_acc_16_acc_18.producer_acquire(count_acc_16_acc_18 + i);
+                        channel_acc_16_acc_18.producer_acquire(position_acc_16_acc_18);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_16_acc_18.full(count_acc_16_acc_18 + i), 32768);
+                            mbarrier_arrive_expect(channel_acc_16_acc_18.full(position_acc_16_acc_18), 32768);
                             {
-                                tma_load(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i), &map_a_desc_0, channel_acc_16_acc_18.full(count_acc_16_acc_18 + i), (i * 64), muli_1);
+                                tma_load(channel_acc_16_acc_18.slot(position_acc_16_acc_18), &map_a_desc_0, channel_acc_16_acc_18.full(position_acc_16_acc_18), (i * 64), muli_1);
                             }
                             {
-                                tma_load(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i) + 16384, &map_b_desc, channel_acc_16_acc_18.full(count_acc_16_acc_18 + i), (i * 64), muli_3);
+                                tma_load(channel_acc_16_acc_18.slot(position_acc_16_acc_18) + 16384, &map_b_desc, channel_acc_16_acc_18.full(position_acc_16_acc_18), (i * 64), muli_3);
                             }
                         }
+                        position_acc_16_acc_18.advance();
                     }
                 }
             }
@@ -150,18 +152,20 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_
             {
                 // continued/for.1: 1 stages, an iteration every 256 cycles
                 const int32_t n = trips_1;
+                auto position_acc_16_acc_18 = channel_acc_16_acc_18.position(count_acc_16_acc_18);
                 for (int32_t i = 0; i < n; ++i) {
                     // cycle 0, stage 0: load acc_16_acc_18 (tests/kernels/ttgir/continued.sm100.ttgir:51:17)
-                    channel_acc_16_acc_18.producer_acquire(count_acc_16_acc_18 + i);
+                    channel_acc_16_acc_18.producer_acquire(position_acc_16_acc_18);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_acc_16_acc_18.full(count_acc_16_acc_18 + i), 32768);
+                        mbarrier_arrive_expect(channel_acc_16_acc_18.full(position_acc_16_acc_18), 32768);
                         {
-                            tma_load(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i), &map_a_desc_0, channel_acc_16_acc_18.full(count_acc_16_acc_18 + i), (split + i * 64), muli_1);
+                            tma_load(channel_acc_16_acc_18.slot(position_acc_16_acc_18), &map_a_desc_0, channel_acc_16_acc_18.full(position_acc_16_acc_18), (split + i * 64), muli_1);
                         }
                         {
-                            tma_load(channel_acc_16_acc_18.slot(count_acc_16_acc_18 + i) + 16384, &map_b_desc, channel_acc_16_acc_18.full(count_acc_16_acc_18 + i), (split + i * 64), muli_3);
+                            tma_load(channel_acc_16_acc_18.slot(position_acc_16_acc_18) + 16384, &map_b_desc, channel_acc_16_acc_18.full(position_acc_16_acc_18), (split + i * 64), muli_3);
                         }
                     }
+                    position_acc_16_acc_18.advance();
                 }
             }
             count_acc_16_acc_18 += trips_1;

@@ -153,18 +153,20 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                             tma_load(channel_acc_18_acc_20.slot(count_acc_18_acc_20) + 16384, &map_b_desc, channel_acc_18_acc_20.full(count_acc_18_acc_20), 0, muli_3);
                         }
                     }
+                    auto position_acc_18_acc_20 = channel_acc_18_acc_20.position(count_acc_18_acc_20 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_18_acc_20 (tests/kernels/ttgir/continued_scaled.sm100.ttgir:40:17)
-                        channel_acc_18_acc_20.producer_acquire(count_acc_18_acc_20 + i);
+                        channel_acc_18_acc_20.producer_acquire(position_acc_18_acc_20);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_18_acc_20.full(count_acc_18_acc_20 + i), 32768);
+                            mbarrier_arrive_expect(channel_acc_18_acc_20.full(position_acc_18_acc_20), 32768);
                             {
-                                tma_load(channel_acc_18_acc_20.slot(count_acc_18_acc_20 + i), &map_a_desc_1, channel_acc_18_acc_20.full(count_acc_18_acc_20 + i), (i * 64), muli_1);
+                                tma_load(channel_acc_18_acc_20.slot(position_acc_18_acc_20), &map_a_desc_1, channel_acc_18_acc_20.full(position_acc_18_acc_20), (i * 64), muli_1);
                             }
                             {
-                                tma_load(channel_acc_18_acc_20.slot(count_acc_18_acc_20 + i) + 16384, &map_b_desc, channel_acc_18_acc_20.full(count_acc_18_acc_20 + i), (i * 64), muli_3);
+                                tma_load(channel_acc_18_acc_20.slot(position_acc_18_acc_20) + 16384, &map_b_desc, channel_acc_18_acc_20.full(position_acc_18_acc_20), (i * 64), muli_3);
                             }
                         }
+                        position_acc_18_acc_20.advance();
                     }
                 }
             }
@@ -173,18 +175,20 @@ continued_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             {
                 // continued/for.1: 1 stages, an iteration every 256 cycles
                 const int32_t n = trips_1;
+                auto position_acc_18_acc_20 = channel_acc_18_acc_20.position(count_acc_18_acc_20);
                 for (int32_t i = 0; i < n; ++i) {
                     // cycle 0, stage 0: load acc_18_acc_20 (tests/kernels/ttgir/continued_scaled.sm100.ttgir:53:17)
-                    channel_acc_18_acc_20.producer_acquire(count_acc_18_acc_20 + i);
+                    channel_acc_18_acc_20.producer_acquire(position_acc_18_acc_20);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_acc_18_acc_20.full(count_acc_18_acc_20 + i), 32768);
+                        mbarrier_arrive_expect(channel_acc_18_acc_20.full(position_acc_18_acc_20), 32768);
                         {
-                            tma_load(channel_acc_18_acc_20.slot(count_acc_18_acc_20 + i), &map_a_desc_1, channel_acc_18_acc_20.full(count_acc_18_acc_20 + i), (split + i * 64), muli_1);
+                            tma_load(channel_acc_18_acc_20.slot(position_acc_18_acc_20), &map_a_desc_1, channel_acc_18_acc_20.full(position_acc_18_acc_20), (split + i * 64), muli_1);
                         }
                         {
-                            tma_load(channel_acc_18_acc_20.slot(count_acc_18_acc_20 + i) + 16384, &map_b_desc, channel_acc_18_acc_20.full(count_acc_18_acc_20 + i), (split + i * 64), muli_3);
+                            tma_load(channel_acc_18_acc_20.slot(position_acc_18_acc_20) + 16384, &map_b_desc, channel_acc_18_acc_20.full(position_acc_18_acc_20), (split + i * 64), muli_3);
                         }
                     }
+                    position_acc_18_acc_20.advance();
                 }
             }
             count_acc_18_acc_20 += trips_1;

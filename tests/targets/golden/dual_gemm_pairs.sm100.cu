@@ -182,21 +182,23 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                             tma_load_pair(channel_x_y_z.slot(count_x_y_z) + 24576, &map_up_desc, of_first(channel_x_y_z.full(count_x_y_z)), 0, muli_10 + pair_rank * 64);
                         }
                     }
+                    auto position_x_y_z = channel_x_y_z.position(count_x_y_z + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm100.ttgir:56:12)
-                        channel_x_y_z.producer_acquire(count_x_y_z + i);
+                        channel_x_y_z.producer_acquire(position_x_y_z);
                         if (thread.leader) {
-                            if (pair_rank == 0) mbarrier_arrive_expect(channel_x_y_z.full(count_x_y_z + i), 65536);
+                            if (pair_rank == 0) mbarrier_arrive_expect(channel_x_y_z.full(position_x_y_z), 65536);
                             {
-                                tma_load_pair(channel_x_y_z.slot(count_x_y_z + i), &map_a_desc_1, of_first(channel_x_y_z.full(count_x_y_z + i)), (i * 64), muli_8);
+                                tma_load_pair(channel_x_y_z.slot(position_x_y_z), &map_a_desc_1, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_8);
                             }
                             {
-                                tma_load_pair(channel_x_y_z.slot(count_x_y_z + i) + 16384, &map_gate_desc, of_first(channel_x_y_z.full(count_x_y_z + i)), (i * 64), muli_10 + pair_rank * 64);
+                                tma_load_pair(channel_x_y_z.slot(position_x_y_z) + 16384, &map_gate_desc, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_10 + pair_rank * 64);
                             }
                             {
-                                tma_load_pair(channel_x_y_z.slot(count_x_y_z + i) + 24576, &map_up_desc, of_first(channel_x_y_z.full(count_x_y_z + i)), (i * 64), muli_10 + pair_rank * 64);
+                                tma_load_pair(channel_x_y_z.slot(position_x_y_z) + 24576, &map_up_desc, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_10 + pair_rank * 64);
                             }
                         }
+                        position_x_y_z.advance();
                     }
                 }
             }

@@ -160,18 +160,20 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
                             tma_load_pair(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, of_first(channel_x_y.full(count_x_y)), 0, muli_10 + pair_rank * 128);
                         }
                     }
+                    auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm100.ttgir:50:12)
-                        channel_x_y.producer_acquire(count_x_y + i);
+                        channel_x_y.producer_acquire(position_x_y);
                         if (thread.leader) {
-                            if (pair_rank == 0) mbarrier_arrive_expect(channel_x_y.full(count_x_y + i), 65536);
+                            if (pair_rank == 0) mbarrier_arrive_expect(channel_x_y.full(position_x_y), 65536);
                             {
-                                tma_load_pair(channel_x_y.slot(count_x_y + i), &map_a_desc_1, of_first(channel_x_y.full(count_x_y + i)), (i * 64), muli_8);
+                                tma_load_pair(channel_x_y.slot(position_x_y), &map_a_desc_1, of_first(channel_x_y.full(position_x_y)), (i * 64), muli_8);
                             }
                             {
-                                tma_load_pair(channel_x_y.slot(count_x_y + i) + 16384, &map_b_desc, of_first(channel_x_y.full(count_x_y + i)), (i * 64), muli_10 + pair_rank * 128);
+                                tma_load_pair(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, of_first(channel_x_y.full(position_x_y)), (i * 64), muli_10 + pair_rank * 128);
                             }
                         }
+                        position_x_y.advance();
                     }
                 }
             }

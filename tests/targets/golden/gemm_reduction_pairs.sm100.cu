@@ -304,18 +304,20 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                             tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_10 + pair_rank * 128);
                         }
                     }
+                    auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm100.ttgir:57:12)
-                        channel_x_y.producer_acquire(count_x_y + i);
+                        channel_x_y.producer_acquire(position_x_y);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_y.full(count_x_y + i), 32768);
+                            mbarrier_arrive_expect(channel_x_y.full(position_x_y), 32768);
                             {
-                                tma_load(channel_x_y.slot(count_x_y + i), &map_a_desc_1, channel_x_y.full(count_x_y + i), (i * 64), muli_8);
+                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_1, channel_x_y.full(position_x_y), (i * 64), muli_8);
                             }
                             {
-                                tma_load(channel_x_y.slot(count_x_y + i) + 16384, &map_b_desc, channel_x_y.full(count_x_y + i), (i * 64), muli_10 + pair_rank * 128);
+                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_10 + pair_rank * 128);
                             }
                         }
+                        position_x_y.advance();
                     }
                 }
             }

@@ -125,18 +125,20 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                             tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13) + 16384, &map_b_desc, channel_acc_11_acc_13.full(count_acc_11_acc_13), 0, muli_3);
                         }
                     }
+                    auto position_acc_11_acc_13 = channel_acc_11_acc_13.position(count_acc_11_acc_13 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load acc_11_acc_13 (tests/kernels/ttgir/matmul_e4m3.sm100.ttgir:36:17)
-                        channel_acc_11_acc_13.producer_acquire(count_acc_11_acc_13 + i);
+                        channel_acc_11_acc_13.producer_acquire(position_acc_11_acc_13);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), 32768);
+                            mbarrier_arrive_expect(channel_acc_11_acc_13.full(position_acc_11_acc_13), 32768);
                             {
-                                tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i), &map_a_desc_1, channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), (i * 128), muli_1);
+                                tma_load(channel_acc_11_acc_13.slot(position_acc_11_acc_13), &map_a_desc_1, channel_acc_11_acc_13.full(position_acc_11_acc_13), (i * 128), muli_1);
                             }
                             {
-                                tma_load(channel_acc_11_acc_13.slot(count_acc_11_acc_13 + i) + 16384, &map_b_desc, channel_acc_11_acc_13.full(count_acc_11_acc_13 + i), (i * 128), muli_3);
+                                tma_load(channel_acc_11_acc_13.slot(position_acc_11_acc_13) + 16384, &map_b_desc, channel_acc_11_acc_13.full(position_acc_11_acc_13), (i * 128), muli_3);
                             }
                         }
+                        position_acc_11_acc_13.advance();
                     }
                 }
             }

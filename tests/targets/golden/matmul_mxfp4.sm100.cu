@@ -147,26 +147,28 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __g
                             tma_load(channel_x_25_y_left_27_right_28.slot(count_x_25_y_left_27_right_28) + 17408, &map_y_desc_16, channel_x_25_y_left_27_right_28.full(count_x_25_y_left_27_right_28), 0, 0, 0, right, 0);
                         }
                     }
+                    auto position_x_25_y_left_27_right_28 = channel_x_25_y_left_27_right_28.position(count_x_25_y_left_27_right_28 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_25_y_left_27_right_28 (tests/kernels/ttgir/matmul_mxfp4.sm100.ttgir:76:19)
-                        channel_x_25_y_left_27_right_28.producer_acquire(count_x_25_y_left_27_right_28 + i);
+                        channel_x_25_y_left_27_right_28.producer_acquire(position_x_25_y_left_27_right_28);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_25_y_left_27_right_28.full(count_x_25_y_left_27_right_28 + i), 17408);
+                            mbarrier_arrive_expect(channel_x_25_y_left_27_right_28.full(position_x_25_y_left_27_right_28), 17408);
                             {
                                 const int32_t x_ = i * 64;
-                                tma_load(channel_x_25_y_left_27_right_28.slot(count_x_25_y_left_27_right_28 + i), &map_a_desc_2, channel_x_25_y_left_27_right_28.full(count_x_25_y_left_27_right_28 + i), x_, muli_1);
+                                tma_load(channel_x_25_y_left_27_right_28.slot(position_x_25_y_left_27_right_28), &map_a_desc_2, channel_x_25_y_left_27_right_28.full(position_x_25_y_left_27_right_28), x_, muli_1);
                             }
                             {
                                 const int32_t x_ = i * 64;
-                                tma_load(channel_x_25_y_left_27_right_28.slot(count_x_25_y_left_27_right_28 + i) + 8192, &map_b_desc, channel_x_25_y_left_27_right_28.full(count_x_25_y_left_27_right_28 + i), x_, muli_3);
+                                tma_load(channel_x_25_y_left_27_right_28.slot(position_x_25_y_left_27_right_28) + 8192, &map_b_desc, channel_x_25_y_left_27_right_28.full(position_x_25_y_left_27_right_28), x_, muli_3);
                             }
                             {
-                                tma_load(channel_x_25_y_left_27_right_28.slot(count_x_25_y_left_27_right_28 + i) + 16384, &map_x_desc_11, channel_x_25_y_left_27_right_28.full(count_x_25_y_left_27_right_28 + i), 0, 0, i, left, 0);
+                                tma_load(channel_x_25_y_left_27_right_28.slot(position_x_25_y_left_27_right_28) + 16384, &map_x_desc_11, channel_x_25_y_left_27_right_28.full(position_x_25_y_left_27_right_28), 0, 0, i, left, 0);
                             }
                             {
-                                tma_load(channel_x_25_y_left_27_right_28.slot(count_x_25_y_left_27_right_28 + i) + 17408, &map_y_desc_16, channel_x_25_y_left_27_right_28.full(count_x_25_y_left_27_right_28 + i), 0, 0, i, right, 0);
+                                tma_load(channel_x_25_y_left_27_right_28.slot(position_x_25_y_left_27_right_28) + 17408, &map_y_desc_16, channel_x_25_y_left_27_right_28.full(position_x_25_y_left_27_right_28), 0, 0, i, right, 0);
                             }
                         }
+                        position_x_25_y_left_27_right_28.advance();
                     }
                 }
             }

@@ -160,26 +160,28 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __g
                             tma_load(channel_x_24_y_left_26_right_27.slot(count_x_24_y_left_26_right_27) + 50176, &map_y_desc_15, channel_x_24_y_left_26_right_27.full(count_x_24_y_left_26_right_27), 0, 0, 0, right, 0);
                         }
                     }
+                    auto position_x_24_y_left_26_right_27 = channel_x_24_y_left_26_right_27.position(count_x_24_y_left_26_right_27 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_24_y_left_26_right_27 (tests/kernels/ttgir/matmul_mxfp8.sm100.ttgir:79:19)
-                        channel_x_24_y_left_26_right_27.producer_acquire(count_x_24_y_left_26_right_27 + i);
+                        channel_x_24_y_left_26_right_27.producer_acquire(position_x_24_y_left_26_right_27);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_24_y_left_26_right_27.full(count_x_24_y_left_26_right_27 + i), 50688);
+                            mbarrier_arrive_expect(channel_x_24_y_left_26_right_27.full(position_x_24_y_left_26_right_27), 50688);
                             {
                                 const int32_t x_ = i * 128;
-                                tma_load(channel_x_24_y_left_26_right_27.slot(count_x_24_y_left_26_right_27 + i), &map_a_desc_1, channel_x_24_y_left_26_right_27.full(count_x_24_y_left_26_right_27 + i), x_, muli_1);
+                                tma_load(channel_x_24_y_left_26_right_27.slot(position_x_24_y_left_26_right_27), &map_a_desc_1, channel_x_24_y_left_26_right_27.full(position_x_24_y_left_26_right_27), x_, muli_1);
                             }
                             {
                                 const int32_t x_ = i * 128;
-                                tma_load(channel_x_24_y_left_26_right_27.slot(count_x_24_y_left_26_right_27 + i) + 16384, &map_b_desc, channel_x_24_y_left_26_right_27.full(count_x_24_y_left_26_right_27 + i), x_, muli_3);
+                                tma_load(channel_x_24_y_left_26_right_27.slot(position_x_24_y_left_26_right_27) + 16384, &map_b_desc, channel_x_24_y_left_26_right_27.full(position_x_24_y_left_26_right_27), x_, muli_3);
                             }
                             {
-                                tma_load(channel_x_24_y_left_26_right_27.slot(count_x_24_y_left_26_right_27 + i) + 49152, &map_x_desc_10, channel_x_24_y_left_26_right_27.full(count_x_24_y_left_26_right_27 + i), 0, 0, i, left, 0);
+                                tma_load(channel_x_24_y_left_26_right_27.slot(position_x_24_y_left_26_right_27) + 49152, &map_x_desc_10, channel_x_24_y_left_26_right_27.full(position_x_24_y_left_26_right_27), 0, 0, i, left, 0);
                             }
                             {
-                                tma_load(channel_x_24_y_left_26_right_27.slot(count_x_24_y_left_26_right_27 + i) + 50176, &map_y_desc_15, channel_x_24_y_left_26_right_27.full(count_x_24_y_left_26_right_27 + i), 0, 0, i, right, 0);
+                                tma_load(channel_x_24_y_left_26_right_27.slot(position_x_24_y_left_26_right_27) + 50176, &map_y_desc_15, channel_x_24_y_left_26_right_27.full(position_x_24_y_left_26_right_27), 0, 0, i, right, 0);
                             }
                         }
+                        position_x_24_y_left_26_right_27.advance();
                     }
                 }
             }

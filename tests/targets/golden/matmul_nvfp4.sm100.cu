@@ -180,28 +180,30 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
                             tma_load(channel_x_27_y_left_30_right_31.slot(count_x_27_y_left_30_right_31) + 51200, &map_y_desc_18, channel_x_27_y_left_30_right_31.full(count_x_27_y_left_30_right_31), 0, 0, left_29_, right, 0);
                         }
                     }
+                    auto position_x_27_y_left_30_right_31 = channel_x_27_y_left_30_right_31.position(count_x_27_y_left_30_right_31 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_27_y_left_30_right_31 (tests/kernels/ttgir/matmul_nvfp4.sm100.ttgir:87:19)
-                        channel_x_27_y_left_30_right_31.producer_acquire(count_x_27_y_left_30_right_31 + i);
+                        channel_x_27_y_left_30_right_31.producer_acquire(position_x_27_y_left_30_right_31);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_27_y_left_30_right_31.full(count_x_27_y_left_30_right_31 + i), 55296);
+                            mbarrier_arrive_expect(channel_x_27_y_left_30_right_31.full(position_x_27_y_left_30_right_31), 55296);
                             {
                                 const int32_t x_ = i * 128;
-                                tma_load(channel_x_27_y_left_30_right_31.slot(count_x_27_y_left_30_right_31 + i), &map_a_desc_3, channel_x_27_y_left_30_right_31.full(count_x_27_y_left_30_right_31 + i), x_, muli_1);
+                                tma_load(channel_x_27_y_left_30_right_31.slot(position_x_27_y_left_30_right_31), &map_a_desc_3, channel_x_27_y_left_30_right_31.full(position_x_27_y_left_30_right_31), x_, muli_1);
                             }
                             {
                                 const int32_t x_ = i * 128;
-                                tma_load(channel_x_27_y_left_30_right_31.slot(count_x_27_y_left_30_right_31 + i) + 16384, &map_b_desc, channel_x_27_y_left_30_right_31.full(count_x_27_y_left_30_right_31 + i), x_, muli_3);
+                                tma_load(channel_x_27_y_left_30_right_31.slot(position_x_27_y_left_30_right_31) + 16384, &map_b_desc, channel_x_27_y_left_30_right_31.full(position_x_27_y_left_30_right_31), x_, muli_3);
                             }
                             {
                                 const int32_t left_29_ = i * 4;
-                                tma_load(channel_x_27_y_left_30_right_31.slot(count_x_27_y_left_30_right_31 + i) + 49152, &map_x_desc_13, channel_x_27_y_left_30_right_31.full(count_x_27_y_left_30_right_31 + i), 0, 0, left_29_, left, 0);
+                                tma_load(channel_x_27_y_left_30_right_31.slot(position_x_27_y_left_30_right_31) + 49152, &map_x_desc_13, channel_x_27_y_left_30_right_31.full(position_x_27_y_left_30_right_31), 0, 0, left_29_, left, 0);
                             }
                             {
                                 const int32_t left_29_ = i * 4;
-                                tma_load(channel_x_27_y_left_30_right_31.slot(count_x_27_y_left_30_right_31 + i) + 51200, &map_y_desc_18, channel_x_27_y_left_30_right_31.full(count_x_27_y_left_30_right_31 + i), 0, 0, left_29_, right, 0);
+                                tma_load(channel_x_27_y_left_30_right_31.slot(position_x_27_y_left_30_right_31) + 51200, &map_y_desc_18, channel_x_27_y_left_30_right_31.full(position_x_27_y_left_30_right_31), 0, 0, left_29_, right, 0);
                             }
                         }
+                        position_x_27_y_left_30_right_31.advance();
                     }
                 }
             }

@@ -60,15 +60,17 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                             tma_load(channel_y_40.slot(count_y_40), &map_y_40, channel_y_40.full(count_y_40), int32_t(int32_t(0)), int32_t(0));
                         }
                     }
+                    auto position_y_40 = channel_y_40.position(count_y_40 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load y_40 (tests/kernels/ttgir/panels.sm100.ttgir:69:15)
-                        channel_y_40.producer_acquire(count_y_40 + i);
+                        channel_y_40.producer_acquire(position_y_40);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_y_40.full(count_y_40 + i), 8192);
+                            mbarrier_arrive_expect(channel_y_40.full(position_y_40), 8192);
                             {
-                                tma_load(channel_y_40.slot(count_y_40 + i), &map_y_40, channel_y_40.full(count_y_40 + i), int32_t(int32_t((i * 64))), int32_t(0));
+                                tma_load(channel_y_40.slot(position_y_40), &map_y_40, channel_y_40.full(position_y_40), int32_t(int32_t((i * 64))), int32_t(0));
                             }
                         }
+                        position_y_40.advance();
                     }
                 }
             }
@@ -302,12 +304,13 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     }
                 }
                 channel_y_40.producer_commit(count_y_40);
+                auto position_y_40 = channel_y_40.position(count_y_40 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy y_40 (tests/kernels/ttgir/panels.sm100.ttgir:69:15)
-                    channel_y_40.producer_acquire(count_y_40 + i);
+                    channel_y_40.producer_acquire(position_y_40);
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_y_40.slot(count_y_40 + i);
+                        const uint32_t to_ = channel_y_40.slot(position_y_40);
                         __half* from_ = b + int32_t(kept_y_40_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         if ((i * 64) + 63 < N) {
@@ -318,7 +321,8 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                             for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 2048, advanced(from_, kept_y_40_at0[i_]), (((i * 64) + int32_t((chunk_ * 8))) < N));
                         }
                     }
-                    channel_y_40.producer_commit(count_y_40 + i);
+                    channel_y_40.producer_commit(position_y_40);
+                    position_y_40.advance();
                 }
             }
         }

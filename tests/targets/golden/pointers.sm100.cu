@@ -141,19 +141,21 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
                             tma_load(channel_x_37_y_47.slot(count_x_37_y_47) + 16384 + 8192, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47), int32_t(kept_y_47_corner0) + 64, int32_t(int32_t(0)));
                         }
                     }
+                    auto position_x_37_y_47 = channel_x_37_y_47.position(count_x_37_y_47 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_37_y_47 (tests/kernels/ttgir/pointers.sm100.ttgir:80:15)
-                        channel_x_37_y_47.producer_acquire(count_x_37_y_47 + i);
+                        channel_x_37_y_47.producer_acquire(position_x_37_y_47);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_x_37_y_47.full(count_x_37_y_47 + i), 32768);
+                            mbarrier_arrive_expect(channel_x_37_y_47.full(position_x_37_y_47), 32768);
                             {
-                                tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i), &map_x_37, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(int32_t((i * 64))), int32_t(kept_x_37_corner0));
+                                tma_load(channel_x_37_y_47.slot(position_x_37_y_47), &map_x_37, channel_x_37_y_47.full(position_x_37_y_47), int32_t(int32_t((i * 64))), int32_t(kept_x_37_corner0));
                             }
                             {
-                                tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(kept_y_47_corner0), int32_t(int32_t((i * 64))));
-                                tma_load(channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384 + 8192, &map_y_47, channel_x_37_y_47.full(count_x_37_y_47 + i), int32_t(kept_y_47_corner0) + 64, int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_37_y_47.slot(position_x_37_y_47) + 16384, &map_y_47, channel_x_37_y_47.full(position_x_37_y_47), int32_t(kept_y_47_corner0), int32_t(int32_t((i * 64))));
+                                tma_load(channel_x_37_y_47.slot(position_x_37_y_47) + 16384 + 8192, &map_y_47, channel_x_37_y_47.full(position_x_37_y_47), int32_t(kept_y_47_corner0) + 64, int32_t(int32_t((i * 64))));
                             }
                         }
+                        position_x_37_y_47.advance();
                     }
                 }
             }
@@ -344,11 +346,12 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                         }
                     }
                     channel_x_37_y_47.producer_commit(count_x_37_y_47);
+                    auto position_x_37_y_47 = channel_x_37_y_47.position(count_x_37_y_47 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: copy x_37_y_47 (tests/kernels/ttgir/pointers.sm100.ttgir:80:15)
-                        channel_x_37_y_47.producer_acquire(count_x_37_y_47 + i);
+                        channel_x_37_y_47.producer_acquire(position_x_37_y_47);
                         {
-                            const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47 + i);
+                            const uint32_t to_ = channel_x_37_y_47.slot(position_x_37_y_47);
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 32; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
@@ -356,14 +359,15 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                             }
                         }
                         {
-                            const uint32_t to_ = channel_x_37_y_47.slot(count_x_37_y_47 + i) + 16384;
+                            const uint32_t to_ = channel_x_37_y_47.slot(position_x_37_y_47) + 16384;
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 32; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
                                 cp_async<16>(to_ + v_ % 16 * 16 / 128 * 8192 + swizzle<128>((v_ / 16) * 128 + v_ % 16 * 16 % 128), ((b + (((i * 64) + int32_t((v_ / 16))) * N)) + (muli_10 + int32_t((v_ % 16 * 8)))), (((muli_10 + int32_t((v_ % 16 * 8))) < N) & (((i * 64) + int32_t((v_ / 16))) < K)));
                             }
                         }
-                        channel_x_37_y_47.producer_commit(count_x_37_y_47 + i);
+                        channel_x_37_y_47.producer_commit(position_x_37_y_47);
+                        position_x_37_y_47.advance();
                     }
                 }
             }
