@@ -885,6 +885,20 @@ def scored(
 
 
 @triton.jit
+def scaled_columns(
+    a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T with a scale for each column, loaded as a column and transposed."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k, acc = tl.arange(0, BLOCK_K), tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x, y = tl.load(a + m[:, None] * K + (i + k)[None, :]), tl.load(b + n[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, y.T, acc)
+    column = tl.load((scales + n)[:, None], mask=(n < N)[:, None])
+    tl.store(c + m[:, None] * N + n[None, :], acc * column.T)
+
+
+@triton.jit
 def deflated(
     q, k, w, r, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1326,6 +1340,9 @@ TWILL = {
         **dict.fromkeys("qkc", "*fp16:16"), "ends": "*i32:16", "N": "i32:16",
         "QUERIES": 4, "HEADS": 32, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
     },
+    "scaled_columns": {
+        **HALF, **dict.fromkeys(("scales", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "noted": {
         **HALF, **dict.fromkeys(("notes", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
@@ -1385,6 +1402,7 @@ VARIANTS = {
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),
+    "scaled_columns": ("scaled_columns", {}),
     "scored": ("scored", {}),
     "summed_columns": ("summed_columns", {}),
     "summed_columns_16": ("summed_columns", {"BLOCK_K": 16}),

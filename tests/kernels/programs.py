@@ -52,7 +52,7 @@ FORMS = (
     *("nearest", "nearest_across", "nearest_32"),
     *("jumping", "query_gradient", "query_gradient_16", "queries", "masked", "deflated", "faded", "aged", "gram", "decayed", "columns"),
     *("wrapped", "wrapped_e4m3", "wrapped_integer", "wrapped_bytes"),
-    *("highest_bytes", "strips", "noted", "scored", "summed_columns", "summed_columns_16"),
+    *("highest_bytes", "strips", "noted", "scaled_columns", "scored", "summed_columns", "summed_columns_16"),
     *("turned", "turned_32", "chosen", "columns_bytes", "columns_bytes_16"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""

@@ -580,13 +580,30 @@ def _nowhere(one: AnyPoint) -> str:
 
 
 def _transpose_registers(scope: Scope, op: Op) -> Form:
-    form = scope.form(op.operands[0])
+    form, source = scope.form(op.operands[0]), op.operands[0].type
     if isinstance(form, Shared | str):
         raise refuse(scope.program, op, "can not be generated")
+    assert isinstance(source, Tensor)
+    if literal(source) and not isinstance(form, Transposed) and sum(size > 1 for size in source.shape) < 2:
+        return _turned_vector(op, form)
     if literal(op.result.type):
         order = tuple(int(str(axis)) for axis in _order(op))
         return _map(scope, op, lambda one: one.permuted(order), _nowhere)
     return form.source if isinstance(form, Transposed) else Transposed(form)
+
+
+def _turned_vector(op: Op, form: Elements) -> Form:
+    """A row for a column in a linear layout, or the other way round: its elements stay in order."""
+    source, result = op.operands[0].type, op.result.type
+    assert isinstance(source, Tensor)
+    assert isinstance(result, Tensor)
+    kept, shape = axes(result), source.shape
+
+    def elements(one: AnyPoint) -> str:
+        place = one if isinstance(one, linear_tiles.Point) else one.along(kept)
+        return form(linear_point(place).reshaped(shape))
+
+    return elements
 
 
 def _order(op: Op) -> tuple[Attribute, ...]:
