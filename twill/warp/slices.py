@@ -6,7 +6,7 @@ overtakes.
 
 Operations that a wait may divide (`Operation.divisible`) go row by row: the exchange of one row's maximum
 with other lanes then overlaps the exponentials of another (FlashAttention-3's order; attention forward on an
-H200: 1%, benchmarks/notebook.md).
+H200: 1%, reports/h200.md).
 """
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -69,7 +69,7 @@ def _streams(
 ) -> dict[str, Mapping[Time, int]]:
     """`done` with the neighbours of every operation that a wait divides, slice by slice: before it what it
     alone reads, behind it what reads nothing else. So the compiler finds work for all units next to each
-    other (attention forward on an H200: 1 to 2%, benchmarks/notebook.md)."""
+    other (attention forward on an H200: 1 to 2%, reports/h200.md)."""
     problem, made = group.scheduled.problem, dict(done)
     waits = {group.when(event.time)[1] for event in cut if event.task and event.task.id in waiting}
     for event in cut:

@@ -7,7 +7,7 @@ those read next.
 
 Where a wait divides an operation row by row, one fence suffices: in front of that wait, on what the operation
 reads, so that its other slices stay behind. The compiler then mixes these with what the wait was for, which
-takes other units (attention forward on an H200: with more fences 1 to 6% slower, benchmarks/notebook.md).
+takes other units (attention forward on an H200: with more fences 1 to 6% slower, reports/h200.md).
 """
 
 from collections.abc import Iterator, Mapping, Sequence
