@@ -74,7 +74,7 @@ class Code:
     reloaded: frozenset[int] = frozenset()
     """Loads of index tiles, by the index of the operation, which every reader executes again."""
     resident: frozenset[int] = frozenset()
-    """Buffers that the group which reads them fills before its loops (`warp.resident`), by value id."""
+    """Buffers that are filled before the loops which read them (`warp.resident`), by value id."""
 
     def rematerialized(self, op: Op) -> bool:
         """Tiles of indices, conditions and pointers: each reader computes, or loads, the few that its threads

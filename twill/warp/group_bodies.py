@@ -112,8 +112,9 @@ class Body:
         return Register(self.kernel.names[value.id])
 
     def staging(self, value: Value) -> ChannelPlan:
-        """The channel in which this group stages a tile before its loops."""
-        return next(c for c in self.channels if c.producer == self.group and c.holds(value) is not None)
+        """The channel in which a tile is staged before the loops, by this group or for it."""
+        own = (c for c in self.channels if self.group in (c.producer, *c.consumers))
+        return next(c for c in own if c.once and c.holds(value) is not None)
 
 
 def statements(body: Body) -> tuple[Statement, ...]:
@@ -257,15 +258,18 @@ def _load(body: Body, op: Op) -> Iterable[Statement]:
 
 
 def _stage(body: Body, op: Op) -> Iterable[Statement]:
-    """A tile that the group keeps in shared memory during its loops."""
+    """A tile that lies in shared memory during the loops: filled by the group that reads it, or for it."""
     value = op.result
-    if value.id not in body.code.resident or value.id not in body.non_loop.leaves[body.group]:
-        return
-    channel = body.staging(value).id
-    ops, leaves = cone(body.code, [op], body.kept)
-    reads = tuple(Read(leaf.id, body.location(leaf)) for leaf in leaves)
-    yield ProducerStore(f"stage.{body.kernel.names[value.id]}", channel, ops, reads, (value.id,))
-    yield ConsumerWait(channel)
+    for channel in body.channels if value.id in body.code.resident else ():
+        if not channel.once or channel.holds(value) is None:
+            continue
+        if channel.producer == body.group:
+            ops, leaves = cone(body.code, [op], body.kept)
+            reads = tuple(Read(leaf.id, body.location(leaf)) for leaf in leaves)
+            name = f"stage.{body.kernel.names[value.id]}"
+            yield ProducerStore(name, channel.id, ops, reads, (value.id,))
+        if body.group in channel.consumers:
+            yield ConsumerWait(channel.id)
 
 
 def _effect(body: Body, op: Op) -> Statement:

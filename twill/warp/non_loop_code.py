@@ -55,9 +55,11 @@ def plan_non_loop_code(
     groups: Sequence[int],
     loader: int,
     epilogue: int,
+    fillers: Mapping[int, int],
 ) -> NonLoopCode:
-    """`epilogue` is the group that stores what no group holds. Raises TwillError where what is stored is
-    spread over several groups, or something can not be generated."""
+    """`epilogue` is the group that stores what no group holds; by group that holds no tiles, `fillers` are
+    those that stage tiles for it. Raises TwillError where what is stored is spread over several groups, or
+    something can not be generated."""
     scheduled = {one.loop.op.index for one, _ in loops}
     inside = {op.index for one, _ in loops for op in one.loop.op.inner()}
     around = {one.loop.op.index: one.loop for one, _ in loops}
@@ -67,16 +69,17 @@ def plan_non_loop_code(
         raise refusal
     writing = (op for op in plain if op.name in EFFECTS or writes_tensor_memory(op))
     owner = {op.index: _owner(code, op, holders, epilogue) for op in writing}
-    owner |= _by_their_readers(code, loops, plain, owner, holders, groups)
-    needs = {group: _needs(code, group, loops, plain, owner, holders) for group in groups}
+    leaves = {group: frozenset(value.id for value in _leaves(loops, group)) for group in groups}
+    read = {group: _staged(code, group, leaves, fillers) for group in groups}
+    owner |= _by_their_readers(code, loops, plain, owner, holders, read)
+    needs = {group: _needs(code, read[group], group, loops, plain, owner, holders) for group in groups}
     for refusal in _foreign(code, needs, holders):
         raise refusal
     loads = [op for op in plain if op.name == LOAD]
     channels = tuple(channel for op in loads for channel in _channel(code, op, loader, needs))
     feeding = {op.index for op in loads}
     addresses = closed(code, (value for op in loads if op.index in feeding for value in op.operands), holders)
-    leaves = {group: frozenset(value.id for value in _leaves(loops, group)) for group in groups}
-    channels = (*channels, *resident.channels(code, leaves))
+    channels = (*channels, *resident.channels(code, leaves, fillers))
     return NonLoopCode({**needs, loader: needs[loader] | addresses}, owner, channels, holders, leaves)
 
 
@@ -84,6 +87,26 @@ def _leaves(loops: Sequence[tuple[Scheduled, tuple[Task, ...]]], group: int) -> 
     """What the tasks of a group read from outside of their loops."""
     own = [task for _, tasks in loops for task in tasks if task.group == group]
     return [leaf.source for task in own for leaf in task.leaves if leaf.distance is None]
+
+
+@dataclass(frozen=True, slots=True)
+class _Staged:
+    """Buffers that are staged before the loops."""
+
+    elsewhere: frozenset[int]
+    """That another group fills for this one, by value id."""
+    filled: tuple[Value, ...]
+    """What this group stages for others."""
+
+
+def _staged(
+    code: Code, group: int, leaves: Mapping[int, frozenset[int]], fillers: Mapping[int, int]
+) -> _Staged:
+    buffers = list(resident.staging(code))
+    own = frozenset(op.result.id for op in buffers) & leaves[group]
+    others = [leaves[other] for other, filler in fillers.items() if filler == group and other in leaves]
+    filled = (value for op in buffers if any(op.result.id in one for one in others) for value in op.operands)
+    return _Staged(own if fillers.get(group, group) != group else frozenset(), tuple(filled))
 
 
 _STRUCTURE: frozenset[Role] = frozenset({"return", "yield", "for", "while", "condition", "if", "combine"})
@@ -233,16 +256,16 @@ def _by_their_readers(
     plain: Sequence[Op],
     owner: Mapping[int, int],
     holders: Mapping[int, int],
-    groups: Sequence[int],
+    staged: Mapping[int, _Staged],
 ) -> Mapping[int, int]:
     """Atomic operations whose results are read: each is executed by the only group that reads it, and that
     group has written what the operation is to be ordered behind. Raises TwillError for others."""
     read = [op for op in plain if role(op) in _ATOMICS and any(one.id in code.users for one in op.results)]
     others = {index: group for index, group in owner.items() if all(op.index != index for op in read)}
-    needs = {group: _needs(code, group, loops, plain, others, holders) for group in groups}
+    needs = {group: _needs(code, one, group, loops, plain, others, holders) for group, one in staged.items()}
     found = dict[int, int]()
     for op in read:
-        readers = [group for group in groups if needs[group] & {one.id for one in op.results}]
+        readers = [group for group in staged if needs[group] & {one.id for one in op.results}]
         found[op.index] = readers[0] if readers else owner[op.index]
         held = {holders[one] for one in closed(code, captured(op), holders) if one in holders}
         before = {group for index, group in others.items() if index < op.index} | held | set(readers)
@@ -257,13 +280,15 @@ def _by_their_readers(
 
 def _needs(
     code: Code,
+    staged: _Staged,
     group: int,
     loops: Sequence[tuple[Scheduled, tuple[Task, ...]]],
     plain: Sequence[Op],
     owner: Mapping[int, int],
     holders: Mapping[int, int],
 ) -> frozenset[int]:
-    roots = _leaves(loops, group)
+    roots = [leaf for leaf in _leaves(loops, group) if leaf.id not in staged.elsewhere]
+    roots += staged.filled
     around = {one.loop.op.index for one, _ in loops}
     for one, _ in loops:
         roots += one.loop.op.operands[:3]

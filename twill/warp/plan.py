@@ -169,7 +169,7 @@ def planned(design: Design) -> Plan:
     parts, one = design.parts, design.parts[0].scheduled
     inside = [(part.scheduled, part.tasks) for part in parts]
     non_loop = plan_non_loop_code(
-        code, inside, [group.id for group in granted], loader(parts), design.epilogue
+        code, inside, [group.id for group in granted], loader(parts), design.epilogue, _fillers(design)
     )
     channels = _channels(design, inside, non_loop)
     stores = [task for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES]
@@ -212,6 +212,14 @@ def planned(design: Design) -> Plan:
         claiming=_claiming(design),
         alternate=options.alternate,
     )
+
+
+def _fillers(design: Design) -> Mapping[int, int]:
+    """The group that stages tiles before the loops, by group that reads these and holds no tiles: one that
+    issues MMAs alone."""
+    narrow = (group.id for group in design.granted if thread_block.only_moves(group))
+    wide = any(group.id == design.epilogue and not thread_block.only_moves(group) for group in design.granted)
+    return dict.fromkeys(narrow, design.epilogue) if wide else {}
 
 
 def _claiming(design: Design) -> int | None:

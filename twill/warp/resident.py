@@ -79,15 +79,19 @@ def _registers(buffer: Value, warps: int) -> int:
     return prod(buffer.type.shape) * _element_bits(buffer) // 32 // (32 * warps)
 
 
-def channels(code: Code, leaves: Mapping[int, frozenset[int]]) -> Iterable[ChannelPlan]:
-    """One of one slot for every group that reads a buffer staged before the loops: it fills it by itself."""
-    buffers = [op.result for op in _staging(code)]
-    for group in sorted(leaves):
-        for value in buffers:
-            if value.id in leaves[group]:
-                name, held = code.names[value.id], tensors(code, [value])
-                yield ChannelPlan(name, group, (group,), held, "threads", 1, ((value,),), once=True)
+def channels(
+    code: Code, leaves: Mapping[int, frozenset[int]], fillers: Mapping[int, int]
+) -> Iterable[ChannelPlan]:
+    """One of one slot for every group that reads a buffer staged before the loops: it fills it by itself, or
+    the group among `fillers` does, for all for which it does."""
+    for buffer in (op.result for op in staging(code)):
+        readers = [group for group in sorted(leaves) if buffer.id in leaves[group]]
+        held = tensors(code, [buffer])
+        for filler in sorted({fillers.get(group, group) for group in readers}):
+            own = tuple(group for group in readers if fillers.get(group, group) == filler)
+            yield ChannelPlan(code.names[buffer.id], filler, own, held, "threads", 1, ((buffer,),), once=True)
 
 
-def _staging(code: Code) -> Iterator[Op]:
+def staging(code: Code) -> Iterator[Op]:
+    """The operations that fill these buffers."""
     return (op for op in code.ops.values() if op.name == ALLOC and op.result.id in code.resident)
