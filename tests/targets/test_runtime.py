@@ -41,8 +41,10 @@ __global__ void __launch_bounds__(256, 1)
         bits[0] = pack_f16(x, 1.0f); bits[1] = pack_bf16(x, 2.0f);
         bits[2] = pack_e4m3(x, 3.0f); bits[3] = pack_e5m2(x, 4.0f);
         bool opaque = opaque_false();
-        scheduling_fence(opaque, x);
-        out[0] = exp2_approx(x) + log2_approx(x);
+        bool truths[2] = {x > 0.0f, x > 1.0f};
+        int64_t wide = bits[0];
+        scheduling_fence(opaque, x, truths, wide);
+        out[0] = exp2_approx(x) + log2_approx(x) + (truths[0] && !truths[1] ? float(wide) : 0.0f);
     }
 }
 """

@@ -77,6 +77,15 @@ __device__ __forceinline__ bool opaque_false() {
 __device__ __forceinline__ void clobber(float& value) { asm volatile("mov.b32 %0, 0f00000000;" : "=f"(value)); }
 __device__ __forceinline__ void clobber(uint32_t& value) { asm volatile("mov.b32 %0, 0;" : "=r"(value)); }
 
+/// Of a type with fewer bits, or more: a truth value, a small integer, an address.
+template <class Value>
+__device__ __forceinline__ void clobber(Value& value) {
+    static_assert(sizeof(Value) <= 8, "one number");
+    uint64_t word;
+    asm volatile("mov.b64 %0, 0;" : "=l"(word));
+    __builtin_memcpy(&value, &word, sizeof(Value));
+}
+
 template <class Value, int Count>
 __device__ __forceinline__ void clobber(Value (&values)[Count]) {
 #pragma unroll
