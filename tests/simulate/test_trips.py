@@ -49,6 +49,11 @@ def test_a_loop_in_another() -> None:
         assert counted("gemm_persistent", {"M": 512, "N": 512, "K": 640}, pid, 3) == [10 * tiles]
 
 
+def test_a_loop_whose_bounds_are_the_same_in_every_iteration_around_it_is_counted_once() -> None:
+    sizes = {"M": 1 << 20, "N": 1 << 20, "K": 640}
+    assert counted("gemm_persistent", sizes, 0, 1) == [10 * (1 << 13) * (1 << 12)]
+
+
 def test_bounds_that_follow_from_the_program_id() -> None:
     for pid in range(8):
         assert counted("fa_fwd_causal", {"heads": 1, "length": 1024}, pid, 8) == [7 - pid, 1]

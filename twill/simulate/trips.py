@@ -35,10 +35,19 @@ def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: 
     if not inside:
         return len(iterations)
     induction = loop.regions[0].blocks[0].args[0].id
+    if iterations and not any(_follows(ops, one, induction) for op in inside for one in op.operands[:3]):
+        first = {**values, induction: np.asarray(begin, np.int32)}
+        return len(iterations) * _trips(ops, inside, first, program)
     return sum(
         _trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program)
         for iteration in iterations
     )
+
+
+def _follows(ops: Mapping[int, Op], value: Value, induction: int) -> bool:
+    """Whether a value follows from an induction variable, given by its id."""
+    operands = () if value.producer is None else ops[value.producer].operands
+    return value.id == induction or any(_follows(ops, one, induction) for one in operands)
 
 
 def _value(
