@@ -481,7 +481,7 @@ MUTANTS = (
     ),
     Mutant(
         "grid-y-z",
-        f"{CUDA}/kernel.py",
+        f"{CUDA}/launcher.py",
         '"dim3(grid_x, grid_y, grid_z)"',
         '"dim3(grid_x, grid_z, grid_y)"',
         "y and z of the grid exchanged",
@@ -517,7 +517,7 @@ MUTANTS = (
     ),
     Mutant(
         "box-rows",
-        f"{CUDA}/kernel.py",
+        f"{CUDA}/launcher.py",
         "[line // size, *reversed(shape[:-1])]",
         "[line // size, *(n // 2 for n in reversed(shape[:-1]))]",
         "half of the rows of a box",

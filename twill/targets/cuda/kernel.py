@@ -11,21 +11,18 @@ from re import findall
 
 from twill.diagnostics import TwillError
 from twill.ir.channels import CLAIMS, DRAINS, Channel, DependenceBarrier, Filling
-from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, Tensor, TensorDesc, Value
+from twill.ir.loop import Scalar, Tensor
 from twill.ir.names import identifier
 from twill.ir.operands import Register
 from twill.ir.program import Program, Variable, WarpProgram
 from twill.ir.statements import (
     Pipelined,
-    ProducerLoad,
     SchedulingFence,
     Statement,
     StoreWait,
     TensorMemorySync,
     walk,
 )
-from twill.ops.c import c_type
-from twill.ops.table import role
 from twill.targets.cuda import device_maps
 from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.emitter import (
@@ -40,36 +37,18 @@ from twill.targets.cuda.emitter import (
     MmaPrinter,
     indented,
     issues,
-    line_bytes,
     pair_waits,
     trips,
 )
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.launcher import launcher
 from twill.targets.cuda.names import channel as channel_name
-from twill.targets.cuda.operations import execute
+from twill.targets.cuda.names import count
+from twill.targets.cuda.parameters import maps, parameters
 from twill.targets.cuda.register_tiles import declaration
-from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.statements import printed
-from twill.targets.cuda.tiled_form import TiledForm, encoded, tiled_form
-from twill.warp.channels import bits
+from twill.targets.cuda.tiled_form import TiledForm, tiled_form
 
-MAP_TYPES = {
-    "f16": "FLOAT16",
-    "bf16": "BFLOAT16",
-    "f32": "FLOAT32",
-    "f64": "FLOAT64",
-    "f8E4M3FN": "UINT8",
-    "f8E5M2": "UINT8",
-    **{sign + name: kind for name, kind in (("i8", "UINT8"), ("i16", "UINT16")) for sign in ("", "s", "u")},
-    **{
-        sign + f"i{size}": f"{kind}{size}"
-        for size in (32, 64)
-        for sign, kind in (("", "INT"), ("s", "INT"), ("u", "UINT"))
-    },
-}
-"""Element types in the names of `CUtensorMapDataType`; descriptors of integers say whether they have a
-sign."""
 _FILLINGS: Mapping[Filling, str] = {
     "tma": "",
     "threads": ", Filling::threads",
@@ -77,8 +56,6 @@ _FILLINGS: Mapping[Filling, str] = {
     "mma": "",
 }
 """As a template argument of `Channel`."""
-MOST_ROWS = 256
-"""Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +90,7 @@ def source(program: Program, tensor_core: TensorCore) -> str:
     if form:
         lines += [*_function(f"{name}_tma_kernel", form, tensor_core), ""]
     lines += [*_function(f"{name}_kernel", TiledForm(program, {}), tensor_core), ""]
-    return "\n".join([*lines, *_launcher(program, name, shared.bytes + 1024, form)]) + "\n"
+    return "\n".join([*lines, *launcher(program, name, shared.bytes + 1024, form)]) + "\n"
 
 
 def _claims_header(program: Program) -> list[str]:
@@ -130,41 +107,10 @@ def _function(name: str, form: TiledForm, tensor_core: TensorCore) -> list[str]:
         bounds = f"__maxnreg__({launch.entry_registers})"
     return [
         f"__global__ void {cluster}{bounds}",
-        f"{name}({_parameters(form)}) {{",
+        f"{name}({parameters(form)}) {{",
         *indented(_kernel(form, tensor_core)),
         "}",
     ]
-
-
-def _arguments(program: Program) -> list[str]:
-    return [f"{c_type(arg.type)} {_argument(program, arg)}" for arg in program.function.args]
-
-
-def _parameters(form: TiledForm) -> str:
-    maps = [f"const __grid_constant__ CUtensorMap {one}" for one in (*_maps(form), *_templates(form.program))]
-    memory = [f"CUtensorMap* {device_maps.MEMORY}"] if device_maps.made(form.program) else []
-    memory += [f"uint32_t* {COUNTER}"] if form.program.counted else []
-    return ", ".join([*maps, *_arguments(form.program), *memory])
-
-
-def _templates(program: Program) -> list[str]:
-    """Of the descriptors that thread blocks make."""
-    return [_map(program, op) for op in device_maps.templates(program)]
-
-
-def _maps(form: TiledForm) -> list[str]:
-    """Of the descriptors that the kernel makes, and of the pointer loads by TMA."""
-    return [
-        _map(form.program, op) for op in (*(one.ops[-1] for one in form.program.descriptors), *form.loads)
-    ]
-
-
-def _map(program: Program, op: int) -> str:
-    return f"map_{program.name(program.op(op).result.id)}"
-
-
-def _argument(program: Program, argument: Value) -> str:
-    return c_name(program.name(argument.id))
 
 
 # --- the kernel -------------------------------------------------------------------------------------------
@@ -194,7 +140,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     lines += ["if (threadIdx.x == 0) {", *indented([*(_used(declared, inits) if scoped else []), *inits])]
     lines += [
         "    mbarrier_init_fence();",
-        *(f"    tma_prefetch(&{one});" for one in _maps(form)),
+        *(f"    tma_prefetch(&{one});" for one in maps(form)),
         "}",
     ]
     if not program.tensor_memory:
@@ -404,154 +350,3 @@ def _kept(program: Program, name: str) -> TwillError:
         text=text,
         help="compute it anew in every iteration",
     )
-
-
-# --- the launcher -----------------------------------------------------------------------------------------
-
-
-def _grid_axis(program: Program, position: int) -> int | None:
-    """Which extent of the grid an argument is, in a kernel that walks over it."""
-    axis = program.function.arg_attributes[position].get(GRID)
-    return axis if isinstance(axis, int) else None
-
-
-def _launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
-    maps = [line for one in program.descriptors for line in _encode(program, one.ops)]
-    extents = [
-        (axis, arg)
-        for i, arg in enumerate(program.function.args)
-        if (axis := _grid_axis(program, i)) is not None
-    ]
-    own = [text for i, text in enumerate(_arguments(program)) if _grid_axis(program, i) is None]
-    odd = ["if (grid_x % 2) return cudaErrorInvalidConfiguration;"] if program.pairs else []
-    odd += [line for value in program.even for line in _even(program, value)]
-    signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
-    lines = [*odd, *(f"const int {_argument(program, arg)} = grid_{'xyz'[axis]};" for axis, arg in extents)]
-    lines += maps
-    if extents and program.claiming is not None and not program.counted:
-        lines.append("const int64_t blocks = int64_t(grid_x) * grid_y * grid_z;")
-    elif extents:
-        lines += [
-            "unsigned blocks = 0;",
-            *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),
-            *(["blocks = (blocks + 1) / 2 * 2;"] if program.pairs else []),
-        ]
-    if count := len(device_maps.made(program)):
-        blocks = "int64_t(blocks)" if extents else "int64_t(grid_x) * grid_y * grid_z"
-        lines += ["TensorMapMemory made(stream);", *_checked(f"made.allocate({blocks} * {count})")]
-        lines.append(f"CUtensorMap* const {device_maps.MEMORY} = made.maps;")
-        lines += [line for op in device_maps.templates(program) for line in _template(program, op)]
-    if program.counted:
-        lines += ["TileCounter counter(stream);", *_checked("counter.allocate()")]
-    grid = "dim3(blocks)" if extents else "dim3(grid_x, grid_y, grid_z)"
-    calls = list[str]()
-    if form:
-        call = _call(form, f"{name}_tma_kernel", grid, bytes)
-        calls += [*encoded(form, MAP_TYPES), "if (by_tma) {", *indented(call), "}"]
-    calls += _call(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
-    head = [
-        (
-            "/// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not"
-            " be made."
-        ),
-        'extern "C" int',
-    ]
-    return [
-        *head,
-        f"{name}_launch({signature}) {{",
-        *indented([*lines, *calls]),
-        "}",
-    ]
-
-
-def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
-    """The launch of one kernel."""
-    program = form.program
-    passed = [*_maps(form), *_templates(program), *(_argument(program, a) for a in program.function.args)]
-    passed += [device_maps.MEMORY] if device_maps.made(program) else []
-    passed += ["counter.value"] if program.counted else []
-    launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
-    return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
-
-
-def _checked(call: str) -> list[str]:
-    """A call of the CUDA runtime; its error is the launcher's."""
-    return [f"if (const cudaError_t status = {call}) return status;"]
-
-
-def _even(program: Program, value: int) -> list[str]:
-    """A launch with an odd number is refused."""
-    ops, todo = set[int](), [program.value(value)]
-    while todo:
-        producer = todo.pop().producer
-        if producer is not None and producer not in ops:
-            ops.add(producer)
-            todo += program.op(producer).operands
-    scope = Scope(program, program.groups[0], {})
-    for index in sorted(ops):
-        if role(program.op(index)) != "constant":
-            execute(scope, program.op(index))
-    check = f"if ({scope.scalar(program.value(value))} % 2) return cudaErrorInvalidValue;"
-    return ["{", *indented([*scope.lines, check]), "}"]
-
-
-def _part(program: Program, descriptor: int, kind: TensorDesc) -> tuple[int, ...]:
-    """The shape of the tile that a thread block loads through a descriptor: the descriptor's own, unless each
-    block of a pair loads a part of it."""
-    fills = (it for group in program.groups for it in walk(group.body) if isinstance(it, ProducerLoad))
-    for fill in fills:
-        for load in fill.loads:
-            if program.op(load.ops[-1]).operands[0].id == descriptor:
-                tensor = program.channel(fill.channel).tensors[load.tensor]
-                return kind.shape if tensor.part == tensor.shape else tensor.part
-    return kind.shape
-
-
-def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
-    """A tensor map from the kernel's arguments, as the function itself computes them."""
-    scope = Scope(program, program.groups[0], {})
-    for index in ops[:-1]:
-        execute(scope, program.op(index))
-    op = program.op(ops[-1])
-    rank = len(getattr(op.result.type, "shape", ()))
-    data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
-    return _encoded(program, op, scope.lines, data, numbers[:rank], numbers[rank:])
-
-
-def _template(program: Program, index: int) -> list[str]:
-    """A tensor map for one block, whose address, sizes and strides thread blocks replace."""
-    op = program.op(index)
-    assert isinstance(op.result.type, TensorDesc)
-    return _encoded(program, op, [], device_maps.MEMORY, *device_maps.template_numbers(op.result.type))
-
-
-def _encoded(
-    program: Program, op: Op, lines: list[str], data: str, sizes: list[str], strides: list[str]
-) -> list[str]:
-    """The call that encodes a tensor map, behind the lines that compute what it takes."""
-    kind = op.result.type
-    assert isinstance(kind, TensorDesc)
-    assert isinstance(kind.dtype, Scalar)
-    try:
-        line = line_bytes(kind)
-    except ValueError as problem:
-        raise TwillError(f"a tile {problem}", op.location) from problem
-    shape = _part(program, op.result.id, kind)
-    if max(shape[:-1]) > MOST_ROWS:
-        raise TwillError(f"a descriptor of {kind.shape} can not be generated", op.location)
-    rank, size = len(kind.shape), bits(kind.dtype) // 8
-    box = ", ".join(map(str, [line // size, *reversed(shape[:-1])]))
-    plain = isinstance(kind.encoding, NvmmaShared) and kind.encoding.swizzle_bytes == 0
-    swizzle = "NONE" if plain else f"{line}B"
-    name, form = (
-        _map(program, op.index),
-        f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{swizzle}",
-    )
-    extents, pitches = device_maps.extents(sizes), device_maps.pitches(strides, size)
-    call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}})"
-    return [
-        f"CUtensorMap {name};",
-        "{",
-        *indented([*lines, f"if (const int status = {call}) return status;"]),
-        "}",
-    ]

@@ -1,0 +1,201 @@
+"""The launcher of a kernel, with a C interface: it encodes the tensor maps, counts the thread blocks and
+launches them.
+
+Takes a `Program` and its form with pointer loads by TMA, where it has one; gives the text of a C function.
+Raises TwillError for a descriptor that can not be generated.
+"""
+
+from collections.abc import Mapping
+
+from twill.diagnostics import TwillError
+from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
+from twill.ir.program import Program
+from twill.ir.statements import ProducerLoad, walk
+from twill.ops.table import role
+from twill.targets.cuda import device_maps
+from twill.targets.cuda.emitter import indented, line_bytes
+from twill.targets.cuda.operations import execute
+from twill.targets.cuda.parameters import argument, arguments, map_name, maps, templates
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.tiled_form import TiledForm, encoded
+from twill.warp.channels import bits
+
+MAP_TYPES = {
+    "f16": "FLOAT16",
+    "bf16": "BFLOAT16",
+    "f32": "FLOAT32",
+    "f64": "FLOAT64",
+    "f8E4M3FN": "UINT8",
+    "f8E5M2": "UINT8",
+    **{sign + name: kind for name, kind in (("i8", "UINT8"), ("i16", "UINT16")) for sign in ("", "s", "u")},
+    **{
+        sign + f"i{size}": f"{kind}{size}"
+        for size in (32, 64)
+        for sign, kind in (("", "INT"), ("s", "INT"), ("u", "UINT"))
+    },
+}
+"""Element types in the names of `CUtensorMapDataType`; descriptors of integers say whether they have a
+sign."""
+MOST_ROWS = 256
+"""Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
+
+
+def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+    """The function `name`_launch; `bytes` of dynamic shared memory."""
+    extents = _extents(program)
+    own = [text for i, text in enumerate(arguments(program)) if i not in extents]
+    signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
+    lines = ["if (grid_x % 2) return cudaErrorInvalidConfiguration;"] if program.pairs else []
+    lines += [line for value in program.even for line in _even(program, value)]
+    for position, axis in extents.items():
+        value = program.function.args[position]
+        lines.append(f"const int {argument(program, value)} = grid_{'xyz'[axis]};")
+    lines += [line for one in program.descriptors for line in _encode(program, one.ops)]
+    lines += [*_block_count(program), *_device_maps(program)]
+    if program.counted:
+        lines += ["TileCounter counter(stream);", *_checked("counter.allocate()")]
+    what = "gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made."
+    return [
+        f"/// Launches the kernel; {what}",
+        'extern "C" int',
+        f"{name}_launch({signature}) {{",
+        *indented([*lines, *_calls(program, name, bytes, form)]),
+        "}",
+    ]
+
+
+def _extents(program: Program) -> Mapping[int, int]:
+    """The arguments, by position, that are extents of the grid of a kernel that walks over it, with their
+    axes."""
+    given = ((i, one.get(GRID)) for i, one in enumerate(program.function.arg_attributes))
+    return {i: axis for i, axis in given if isinstance(axis, int)}
+
+
+def _block_count(program: Program) -> list[str]:
+    """How many thread blocks of a kernel that walks over the grid are launched."""
+    if not _extents(program):
+        return []
+    if program.claiming is not None and not program.counted:
+        return ["const int64_t blocks = int64_t(grid_x) * grid_y * grid_z;"]
+    return [
+        "unsigned blocks = 0;",
+        *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),
+        *(["blocks = (blocks + 1) / 2 * 2;"] if program.pairs else []),
+    ]
+
+
+def _device_maps(program: Program) -> list[str]:
+    """Memory for the tensor maps that thread blocks make, and the maps that they begin with."""
+    count = len(device_maps.made(program))
+    if not count:
+        return []
+    blocks = "int64_t(blocks)" if _extents(program) else "int64_t(grid_x) * grid_y * grid_z"
+    return [
+        "TensorMapMemory made(stream);",
+        *_checked(f"made.allocate({blocks} * {count})"),
+        f"CUtensorMap* const {device_maps.MEMORY} = made.maps;",
+        *(line for op in device_maps.templates(program) for line in _template(program, op)),
+    ]
+
+
+def _calls(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
+    """The launch of the kernel that the arguments allow."""
+    grid = "dim3(blocks)" if _extents(program) else "dim3(grid_x, grid_y, grid_z)"
+    plain = _call(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
+    if form is None:
+        return plain
+    by_tma = indented(_call(form, f"{name}_tma_kernel", grid, bytes))
+    return [*encoded(form, MAP_TYPES), "if (by_tma) {", *by_tma, "}", *plain]
+
+
+def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
+    """The launch of one kernel."""
+    program = form.program
+    passed = [*maps(form), *templates(program), *(argument(program, a) for a in program.function.args)]
+    passed += [device_maps.MEMORY] if device_maps.made(program) else []
+    passed += ["counter.value"] if program.counted else []
+    launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
+    return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
+
+
+def _checked(call: str) -> list[str]:
+    """A call of the CUDA runtime; its error is the launcher's."""
+    return [f"if (const cudaError_t status = {call}) return status;"]
+
+
+def _even(program: Program, value: int) -> list[str]:
+    """A launch with an odd number is refused."""
+    ops, todo = set[int](), [program.value(value)]
+    while todo:
+        producer = todo.pop().producer
+        if producer is not None and producer not in ops:
+            ops.add(producer)
+            todo += program.op(producer).operands
+    scope = Scope(program, program.groups[0], {})
+    for index in sorted(ops):
+        if role(program.op(index)) != "constant":
+            execute(scope, program.op(index))
+    check = f"if ({scope.scalar(program.value(value))} % 2) return cudaErrorInvalidValue;"
+    return ["{", *indented([*scope.lines, check]), "}"]
+
+
+def _part(program: Program, descriptor: int, kind: TensorDesc) -> tuple[int, ...]:
+    """The shape of the tile that a thread block loads through a descriptor: the descriptor's own, unless each
+    block of a pair loads a part of it."""
+    fills = (it for group in program.groups for it in walk(group.body) if isinstance(it, ProducerLoad))
+    for fill in fills:
+        for load in fill.loads:
+            if program.op(load.ops[-1]).operands[0].id == descriptor:
+                tensor = program.channel(fill.channel).tensors[load.tensor]
+                return kind.shape if tensor.part == tensor.shape else tensor.part
+    return kind.shape
+
+
+def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
+    """A tensor map from the kernel's arguments, as the function itself computes them."""
+    scope = Scope(program, program.groups[0], {})
+    for index in ops[:-1]:
+        execute(scope, program.op(index))
+    op = program.op(ops[-1])
+    rank = len(getattr(op.result.type, "shape", ()))
+    data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
+    return _encoded(program, op, scope.lines, data, numbers[:rank], numbers[rank:])
+
+
+def _template(program: Program, index: int) -> list[str]:
+    """A tensor map for one block, whose address, sizes and strides thread blocks replace."""
+    op = program.op(index)
+    assert isinstance(op.result.type, TensorDesc)
+    return _encoded(program, op, [], device_maps.MEMORY, *device_maps.template_numbers(op.result.type))
+
+
+def _encoded(
+    program: Program, op: Op, lines: list[str], data: str, sizes: list[str], strides: list[str]
+) -> list[str]:
+    """The call that encodes a tensor map, behind the lines that compute what it takes."""
+    kind = op.result.type
+    assert isinstance(kind, TensorDesc)
+    assert isinstance(kind.dtype, Scalar)
+    try:
+        line = line_bytes(kind)
+    except ValueError as problem:
+        raise TwillError(f"a tile {problem}", op.location) from problem
+    shape = _part(program, op.result.id, kind)
+    if max(shape[:-1]) > MOST_ROWS:
+        raise TwillError(f"a descriptor of {kind.shape} can not be generated", op.location)
+    rank, size = len(kind.shape), bits(kind.dtype) // 8
+    box = ", ".join(map(str, [line // size, *reversed(shape[:-1])]))
+    plain = isinstance(kind.encoding, NvmmaShared) and kind.encoding.swizzle_bytes == 0
+    swizzle = "NONE" if plain else f"{line}B"
+    name, form = (
+        map_name(program, op.index),
+        f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{swizzle}",
+    )
+    extents, pitches = device_maps.extents(sizes), device_maps.pitches(strides, size)
+    call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}})"
+    return [
+        f"CUtensorMap {name};",
+        "{",
+        *indented([*lines, f"if (const int status = {call}) return status;"]),
+        "}",
+    ]
