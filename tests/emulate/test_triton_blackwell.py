@@ -82,6 +82,20 @@ def test_scale_factors_that_are_copied_to_tensor_memory() -> None:
     assert np.array_equal(c, scaled(a, "e4m3", a_scales, "ue8m0") @ scaled(b, "e4m3", b_scales, "ue8m0").T)
 
 
+# --- packed arithmetic ------------------------------------------------------------------------------------
+
+
+def test_pairs_of_floats() -> None:
+    """Each operation is rounded to float32 once."""
+    x, y = (RANDOM.standard_normal(1024).astype(np.float32) for _ in range(2))
+    z = np.zeros_like(x)
+    made = compiled("packed_pairs", {"x": "*fp32", "y": "*fp32", "z": "*fp32"}, {"N": 1024}, 100)
+    assert all(f"{word}.rn.f32x2" in made.asm["ptx"] for word in ("add", "mul", "fma"))
+    launch(made, (1,), [x, y, z])
+    once = (x.astype(np.float64) * y + x).astype(np.float32)
+    assert np.array_equal(z, (once + y) * x)
+
+
 # --- pipelines of warps -----------------------------------------------------------------------------------
 
 
