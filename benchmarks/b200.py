@@ -44,7 +44,8 @@ for sm_100a, and its PTX is executed instruction by instruction with the hazards
 proxy and mbarriers checked (`twill emulate`). The interval is the schedule's; predicted is what the timed
 simulation of the generated program takes, from the costs in machines/b200.toml, of which many are estimates.
 Kernels whose names end in `pairs` are those of clusters of two thread blocks (`--pairs`), executed as such;
-their schedules count the whole of B, of which each block loads half. `polynomial`: with `--polynomial-exp2`.
+their schedules count half of B, which is what each block loads and keeps. `polynomial`: with
+`--polynomial-exp2`.
 
 TFLOP/s follow from the predicted cycles of the steady state of the first loop, at 148 SMs and 1.85 GHz, with
 one thread block on each. In brackets: with barriers and waits (`[handover]`, taken over from sm_90) that take

@@ -133,7 +133,8 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
 
     lowering = session.options.lowering
     in_order = inputs.in_order or lowering.pairs or lowering.dynamic
-    found = cases(replace(inputs, in_order=in_order, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
+    inputs = replace(inputs, in_order=in_order, pairs=options.lowering.pairs)
+    found = cases(replace(inputs, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
     refuse_foreign(session.kept, [case.problem.name for case in found])
 
     def attempt(tried: Sequence[Case]) -> Attempt:

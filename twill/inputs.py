@@ -66,6 +66,9 @@ class Inputs:
     """A polynomial may compute some of the exponentials; the search finds how many."""
     divide_waits: bool = False
     """A group may wait for an MMA between two slices of an elementwise operation."""
+    pairs: bool = False
+    """MMAs are those of pairs of thread blocks, each of which loads half of B (machines with tensor
+    memory)."""
     contention: bool = True
     """Cost operations under tensor core contention, where the machine file has numbers for it."""
 
@@ -298,13 +301,18 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     from twill.costs.model import Overrides, costed_with_formulas
+    from twill.costs.pairs import of_pairs
     from twill.extract.dependence.build import graph
     from twill.extract.dependence.simplify import ALL_RULES, fused
+    from twill.warp.dataflow import read
+    from twill.warp.pairs import halved_loads
 
     unknown = sorted(set(inputs.switched_off) - set(ALL_RULES))
     if unknown:
         raise TwillError(f"there is no rule {unknown[0]!r}", help=f"the rules: {', '.join(ALL_RULES)}")
     dependences = graph(module, loop, tuple(rule for rule in ALL_RULES if rule not in inputs.switched_off))
+    if inputs.pairs and machine.limits.tensor:
+        dependences = of_pairs(dependences, halved_loads(read(module, loop.function)))
     overrides = Overrides(
         latency=_latencies(dependences, inputs),
         groups=inputs.groups,

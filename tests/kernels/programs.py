@@ -111,10 +111,11 @@ _HERE = Path(__file__).parent
 def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
-    name, arch = kernel.removesuffix(".sm100").removesuffix("_pairs"), architecture(kernel)
-    plain = name.removesuffix("_polynomial").removesuffix("_divided")
+    name, arch, pairs = kernel.removesuffix(".sm100"), architecture(kernel), kernel in PAIRED
+    plain = name.removesuffix("_polynomial").removesuffix("_divided").removesuffix("_pairs")
     folder = "examples/ttgir" if plain in EXAMPLES else "tests/kernels/ttgir"
-    found = cases(Inputs(f"{folder}/{plain}.{arch}.ttgir", arch=arch, exact_layouts=EXACT_LAYOUTS))
+    path = f"{folder}/{plain}.{arch}.ttgir"
+    found = cases(Inputs(path, arch=arch, exact_layouts=EXACT_LAYOUTS, pairs=pairs))
     scheduled = list[Scheduled]()
     for i, case in enumerate(found):
         schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")

@@ -166,6 +166,13 @@ def halved(
     return tuple(_halved(code, one, axes) if one.by_mma else one for one in channels)
 
 
+def halved_loads(code: Code) -> frozenset[int]:
+    """The loads, by `Op.index`, of which each block of a pair executes half: those of B. Raises TwillError
+    as `halved`."""
+    axes = _axes(code, frozenset(assumptions(code)))
+    return frozenset(v.producer for v in _values(code) if v.id in axes and v.producer is not None)
+
+
 def assumptions(code: Code) -> tuple[int, ...]:
     """Numbers, by value id, that follow from the arguments of a launch, and must be even: the fewest of the
     quotients (numbers of tiles) with which it can be shown that the programs of a pair have the same B.

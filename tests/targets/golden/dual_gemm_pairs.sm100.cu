@@ -219,17 +219,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     if (pair_rank == 0) channel_x_y_z.consumer_wait(count_x_y_z);
-                    // cycle 30, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
-                    if (pair_rank == 0 && elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 24576);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z));
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                    }
-                    __syncwarp();
-                    // cycle 286, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
+                    // cycle 30, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z));
@@ -237,23 +227,23 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                         tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                         tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                         tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                    }
+                    __syncwarp();
+                    // cycle 286, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
+                    if (pair_rank == 0 && elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 24576);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z));
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                         tcgen05_commit_pair(channel_x_y_z.empty(count_x_y_z), 3);
                     }
                     __syncwarp();
                     auto position_x_y_z = channel_x_y_z.position(count_x_y_z + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         if (pair_rank == 0) channel_x_y_z.consumer_wait(position_x_y_z);
-                        // cycle 30, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
-                        if (pair_rank == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 24576);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z));
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        }
-                        __syncwarp();
-                        // cycle 286, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
+                        // cycle 30, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z));
@@ -261,6 +251,16 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                             tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                             tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                             tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        }
+                        __syncwarp();
+                        // cycle 286, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
+                        if (pair_rank == 0 && elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 24576);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z));
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                             tcgen05_commit_pair(channel_x_y_z.empty(position_x_y_z), 3);
                         }
                         __syncwarp();

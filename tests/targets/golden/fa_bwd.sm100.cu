@@ -141,7 +141,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         trips_0 = max(0, (length + 127) / 128);
         {
-            // fa_bwd/for.0: 2 stages, an iteration every 3352 cycles
+            // fa_bwd/for.0: 2 stages, an iteration every 3344 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 dependence2.wait(count_dependence2);
@@ -168,7 +168,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     tensor_memory_load_tile(slopes_46, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
                 }
                 dependence4.arrive(count_dependence4);
-                // cycle 2756, stage 0: exp2.weights_39 (examples/ttgir/fa_bwd.sm100.ttgir:78:21)
+                // cycle 2748, stage 0: exp2.weights_39 (examples/ttgir/fa_bwd.sm100.ttgir:78:21)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) weights_39[i_] = exp2_approx(weights_38[((i_ & 63))]);
@@ -188,7 +188,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     }
                     dependence7.arrive(count_dependence7 + i - 1);
                     channel_slopes_43.consumer_wait(count_slopes_43 + i - 1);
-                    // cycle 585, stage 1: sub.slopes_48 (examples/ttgir/fa_bwd.sm100.ttgir:86:20)
+                    // cycle 605, stage 1: sub.slopes_48 (examples/ttgir/fa_bwd.sm100.ttgir:86:20)
                     {
                         float read_0[64];
                         const uint32_t read_0_at = channel_slopes_43.slot(count_slopes_43 + i - 1);
@@ -198,13 +198,13 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                     }
-                    // cycle 713, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
+                    // cycle 733, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{weights_39[(((2 * i_) & 63))], weights_39[(((2 * i_ + 1) & 63))]}, float2{slopes_48[(((2 * i_) & 63))], slopes_48[(((2 * i_ + 1) & 63))]}), slopes_49[2 * i_], slopes_49[2 * i_ + 1]);
                     }
                     channel_slopes_43.consumer_release(count_slopes_43 + i - 1);
-                    // cycle 743, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
+                    // cycle 763, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) truncf_7[i_] = pack_f16(slopes_49[(((2 * i_) & 63))], slopes_49[(((2 * i_ + 1) & 63))]);
@@ -287,7 +287,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             tma_commit();
                         }
                     }
-                    // cycle 2756, stage 0: exp2.weights_39 (examples/ttgir/fa_bwd.sm100.ttgir:78:21)
+                    // cycle 2748, stage 0: exp2.weights_39 (examples/ttgir/fa_bwd.sm100.ttgir:78:21)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) weights_39[i_] = exp2_approx(weights_38[((i_ & 63))]);
@@ -306,7 +306,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 dependence7.arrive(count_dependence7 + n - 1);
                 channel_slopes_43.consumer_wait(count_slopes_43 + n - 1);
-                // cycle 585, stage 1: sub.slopes_48 (examples/ttgir/fa_bwd.sm100.ttgir:86:20)
+                // cycle 605, stage 1: sub.slopes_48 (examples/ttgir/fa_bwd.sm100.ttgir:86:20)
                 {
                     float read_0[64];
                     const uint32_t read_0_at = channel_slopes_43.slot(count_slopes_43 + n - 1);
@@ -316,13 +316,13 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(subtract_pair(float2{slopes_46[(((2 * i_) & 63))], slopes_46[(((2 * i_ + 1) & 63))]}, float2{read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]}), slopes_48[2 * i_], slopes_48[2 * i_ + 1]);
                 }
-                // cycle 713, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
+                // cycle 733, stage 1: mul.slopes_49 (examples/ttgir/fa_bwd.sm100.ttgir:87:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{weights_39[(((2 * i_) & 63))], weights_39[(((2 * i_ + 1) & 63))]}, float2{slopes_48[(((2 * i_) & 63))], slopes_48[(((2 * i_ + 1) & 63))]}), slopes_49[2 * i_], slopes_49[2 * i_ + 1]);
                 }
                 channel_slopes_43.consumer_release(count_slopes_43 + n - 1);
-                // cycle 743, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
+                // cycle 763, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm100.ttgir:90:12)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) truncf_7[i_] = pack_f16(slopes_49[(((2 * i_) & 63))], slopes_49[(((2 * i_ + 1) & 63))]);
@@ -515,7 +515,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             }
             trips_0 = max(0, (length + 127) / 128);
             {
-                // fa_bwd/for.0: 2 stages, an iteration every 3352 cycles
+                // fa_bwd/for.0: 2 stages, an iteration every 3344 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     // cycle 0, stage 0: load x (examples/ttgir/fa_bwd.sm100.ttgir:63:12)
@@ -558,7 +558,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                                 tma_load(channel_x.slot(count_x + i) + 16384, &map_q_desc, channel_x.full(count_x + i), 64, row_);
                             }
                         }
-                        // cycle 585, stage 1: load slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
+                        // cycle 605, stage 1: load slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
                         channel_slopes_43.producer_acquire(count_slopes_43 + i - 1);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_43.full(count_slopes_43 + i - 1), 512);
@@ -587,7 +587,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             }
                         }
                     }
-                    // cycle 585, stage 1: load slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
+                    // cycle 605, stage 1: load slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
                     channel_slopes_43.producer_acquire(count_slopes_43 + n - 1);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_43.full(count_slopes_43 + n - 1), 512);
@@ -637,7 +637,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             channel_z.consumer_wait(count_z);
             trips_0 = max(0, (length + 127) / 128);
             {
-                // fa_bwd/for.0: 2 stages, an iteration every 3352 cycles
+                // fa_bwd/for.0: 2 stages, an iteration every 3344 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     channel_x.consumer_wait(count_x);

@@ -14,33 +14,29 @@
 // channel local_alloc_11: 1 slots of 16384 bytes, group 1 to (2,)
 // buffer staging1: 32768 bytes, of its own
 // buffer y.staging: 32768 bytes, in the slots of y: loaded once, read by this group alone, whose loops are over
-// tensor memory dy: columns 0 to 127
-// tensor memory dz: columns 128 to 255
+// tensor memory dz: columns 0 to 127
+// tensor memory dy: columns 128 to 255
+// tensor memory dz_60: columns 256 to 287
 // tensor memory result_17: columns 256 to 383
-// tensor memory slopes_13: columns 256 to 319
 // tensor memory weights_7: columns 256 to 319
-// tensor memory dy_61: columns 320 to 351
 // tensor memory weights_11: columns 320 to 383
-// tensor memory dz_60: columns 384 to 415
+// tensor memory dy_61: columns 384 to 415
 // tensor memory result: columns 384 to 511
 // tensor memory slopes_9: columns 384 to 447
-// tensor memory dz_85: columns 448 to 479
-// tensor memory dy_86: columns 480 to 511
+// tensor memory dz_85: columns 416 to 447
+// tensor memory dy_86: columns 448 to 479
+// tensor memory slopes_13: columns 448 to 511
 // dependence0: get.result_91 after dot.13, 1 mbarriers, group 2 to 1
 // dependence1: get.result_93 after dot.16, 1 mbarriers, group 2 to 1
 // dependence2: get.slopes_56 after dot.slopes_51, 1 mbarriers, group 2 to 1
 // dependence3: get.slopes_81 after dot.slopes_76, 1 mbarriers, group 2 to 1
 // dependence4: get.weights_41 after dot.weights_40, 1 mbarriers, group 2 to 1
 // dependence5: get.weights_66 after dot.weights_65, 1 mbarriers, group 2 to 1
-// dependence6: put.dz_60 after get.result_91, 1 mbarriers, group 1 to 1
-// dependence7: dot.weights_40 after get.result_93 of +1 iterations, 1 mbarriers, group 1 to 2
-// dependence8: dot.13 after get.slopes_56, 1 mbarriers, group 1 to 2
-// dependence9: dot.slopes_76 after get.weights_41, 1 mbarriers, group 1 to 2
-// dependence10: put.dy_61 after get.weights_66, 1 mbarriers, group 1 to 1
-// dependence11: dot.dy_89 after put.dy_61, 1 mbarriers, group 1 to 2
-// dependence12: dot.dy_90 after put.dy_86, 1 mbarriers, group 1 to 2
-// dependence13: dot.dz_87 after put.dz_60, 1 mbarriers, group 1 to 2
-// dependence14: dot.dz_88 after put.dz_85, 1 mbarriers, group 1 to 2
+// dependence6: put.dy_61 after get.result_91, 1 mbarriers, group 1 to 1
+// dependence7: put.dz_60 after get.weights_41, 1 mbarriers, group 1 to 1
+// dependence8: dot.dy_90 after put.dy_86, 1 mbarriers, group 1 to 2
+// dependence9: dot.dz_87 after put.dz_60, 1 mbarriers, group 1 to 2
+// dependence10: dot.dz_88 after put.dz_85, 1 mbarriers, group 1 to 2
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -77,11 +73,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         const DependenceBarrier<1> dependence8{memory + 221520};
         const DependenceBarrier<1> dependence9{memory + 221528};
         const DependenceBarrier<1> dependence10{memory + 221536};
-        const DependenceBarrier<1> dependence11{memory + 221544};
-        const DependenceBarrier<1> dependence12{memory + 221552};
-        const DependenceBarrier<1> dependence13{memory + 221560};
-        const DependenceBarrier<1> dependence14{memory + 221568};
-        const uint32_t drain_2 = memory + 221584;
+        const uint32_t drain_2 = memory + 221552;
         channel_y.init(1, 1);
         channel_z.init(1, 1);
         channel_x0.init(1, 0, 1);
@@ -105,10 +97,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         dependence8.init(8);
         dependence9.init(8);
         dependence10.init(8);
-        dependence11.init(8);
-        dependence12.init(8);
-        dependence13.init(8);
-        dependence14.init(8);
         mbarrier_init(drain_2, 1);
         mbarrier_init_fence();
         tma_prefetch(&map_q_desc);
@@ -120,13 +108,13 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         tma_prefetch(&map_dv_desc);
     }
     if (read_warp_index() == 0) {
-        tensor_memory_allocate<512>(memory + 221576);
+        tensor_memory_allocate<512>(memory + 221544);
         tensor_memory_relinquish();
     }
     tcgen05_fence_before();
     __syncthreads();
     tcgen05_fence_after();
-    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 221576);
+    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 221544);
 
     if (read_warp_index() < 8) {
         registers_increase<240>();
@@ -149,10 +137,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         const DependenceBarrier<1> dependence8{memory + 221520};
         const DependenceBarrier<1> dependence9{memory + 221528};
         const DependenceBarrier<1> dependence10{memory + 221536};
-        const DependenceBarrier<1> dependence11{memory + 221544};
-        const DependenceBarrier<1> dependence12{memory + 221552};
-        const DependenceBarrier<1> dependence13{memory + 221560};
-        const DependenceBarrier<1> dependence14{memory + 221568};
         uint32_t count_weights_45 = 0;
         uint32_t count_slopes_53 = 0;
         uint32_t count_weights_70 = 0;
@@ -170,10 +154,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         uint32_t count_dependence8 = 0;
         uint32_t count_dependence9 = 0;
         uint32_t count_dependence10 = 0;
-        uint32_t count_dependence11 = 0;
-        uint32_t count_dependence12 = 0;
-        uint32_t count_dependence13 = 0;
-        uint32_t count_dependence14 = 0;
         int32_t trips_0 = 0;
         float dy_24[64];
         int32_t first_query_0;
@@ -215,7 +195,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 float words_[32];
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) words_[i_] = 0.0f;
-                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64 + 32 * j_, words_);
+                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64 + 32 * j_, words_);
             }
             tensor_memory_wait_store();
         }
@@ -226,7 +206,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 float words_[32];
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) words_[i_] = 0.0f;
-                tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64 + 32 * j_, words_);
+                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64 + 32 * j_, words_);
             }
             tensor_memory_wait_store();
         }
@@ -239,19 +219,13 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const int32_t n = trips_0;
             if (n >= 1) {
                 dependence4.wait(count_dependence4);
-                // cycle 651, stage 0: get.weights_41 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:84:34)
+                // cycle 431, stage 0: get.weights_41 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:84:34)
                 {
                     tensor_memory_load_tile(weights_41, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
                 }
-                dependence9.arrive(count_dependence9);
-                dependence2.wait(count_dependence2);
-                // cycle 909, stage 0: get.slopes_56 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:98:32)
-                {
-                    tensor_memory_load_tile(slopes_56, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
-                }
-                dependence8.arrive(count_dependence8);
+                dependence7.arrive(count_dependence7);
                 channel_weights_45.consumer_wait(count_weights_45);
-                // cycle 971, stage 0: ffma.weights_48 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:90:21)
+                // cycle 719, stage 0: ffma.weights_48 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:90:21)
                 {
                     float read_0[32];
                     const uint32_t read_0_at = channel_weights_45.slot(count_weights_45);
@@ -261,14 +235,29 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                 }
+                dependence2.wait(count_dependence2);
+                // cycle 783, stage 0: get.slopes_56 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:98:32)
+                {
+                    tensor_memory_load_tile(slopes_56, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
+                }
                 channel_weights_45.consumer_release(count_weights_45);
-                // cycle 1065, stage 0: exp2.weights_49 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:91:21)
+                // cycle 814, stage 0: exp2.weights_49 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:91:21)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_49[i_] = exp2_approx(weights_48[((i_ & 31))]);
                 }
+                dependence5.wait(count_dependence5);
+                // cycle 1326, stage 0: get.weights_66 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:110:34)
+                {
+                    tensor_memory_load_tile(weights_66, tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
+                }
+                dependence3.wait(count_dependence3);
+                // cycle 1486, stage 0: get.slopes_81 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:124:32)
+                {
+                    tensor_memory_load_tile(slopes_81, tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
+                }
                 channel_slopes_53.consumer_wait(count_slopes_53);
-                // cycle 1577, stage 0: sub.slopes_58 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:99:20)
+                // cycle 1530, stage 0: sub.slopes_58 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:99:20)
                 {
                     float read_0[32];
                     const uint32_t read_0_at = channel_slopes_53.slot(count_slopes_53);
@@ -278,51 +267,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
                 }
-                dependence5.wait(count_dependence5);
-                // cycle 1641, stage 0: get.weights_66 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:110:34)
-                {
-                    tensor_memory_load_tile(weights_66, tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
-                }
-                dependence10.arrive(count_dependence10);
-                channel_slopes_53.consumer_release(count_slopes_53);
-                // cycle 1671, stage 0: mul.slopes_59 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:100:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(multiply_pair(float2{weights_49[(((2 * i_) & 31))], weights_49[(((2 * i_ + 1) & 31))]}, float2{slopes_58[(((2 * i_) & 31))], slopes_58[(((2 * i_ + 1) & 31))]}), slopes_59[2 * i_], slopes_59[2 * i_ + 1]);
-                }
-                // cycle 1735, stage 0: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:103:12)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_] = pack_f16(slopes_59[(((2 * i_) & 31))], slopes_59[(((2 * i_ + 1) & 31))]);
-                }
-                dependence3.wait(count_dependence3);
-                // cycle 1799, stage 0: get.slopes_81 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:124:32)
-                {
-                    tensor_memory_load_tile(slopes_81, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
-                }
-                // cycle 1829, stage 0: store stage.8 to local_alloc_8
-                channel_local_alloc_8.producer_acquire(count_local_alloc_8);
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_7, i_ * 4);
-                }
-                fence_async_shared();
-                channel_local_alloc_8.producer_commit(count_local_alloc_8);
-                dependence10.wait(count_dependence10);
-                // cycle 1957, stage 0: put.dy_61 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:105:16)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
-                        tensor_memory_store(tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence11.arrive(count_dependence11);
                 channel_weights_70.consumer_wait(count_weights_70);
-                // cycle 1969, stage 0: ffma.weights_73 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:116:21)
+                // cycle 1594, stage 0: ffma.weights_73 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:116:21)
                 {
                     float read_0[32];
                     const uint32_t read_0_at = channel_weights_70.slot(count_weights_70);
@@ -332,14 +278,28 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
                 }
-                channel_weights_70.consumer_release(count_weights_70);
-                // cycle 2063, stage 0: exp2.weights_74 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:117:21)
+                channel_slopes_53.consumer_release(count_slopes_53);
+                dependence7.wait(count_dependence7);
+                // cycle 1614, stage 0: put.dz_60 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:102:16)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) weights_74[i_] = exp2_approx(weights_73[((i_ & 31))]);
+                    for (int j_ = 0; j_ < 1; ++j_) {
+                        uint32_t words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 31))], weights_49[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
+                    }
+                    tensor_memory_wait_store();
                 }
+                dependence9.arrive(count_dependence9);
+                // cycle 1658, stage 0: mul.slopes_59 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:100:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) unpair(multiply_pair(float2{weights_49[(((2 * i_) & 31))], weights_49[(((2 * i_ + 1) & 31))]}, float2{slopes_58[(((2 * i_) & 31))], slopes_58[(((2 * i_ + 1) & 31))]}), slopes_59[2 * i_], slopes_59[2 * i_ + 1]);
+                }
+                channel_weights_70.consumer_release(count_weights_70);
                 channel_slopes_78.consumer_wait(count_slopes_78);
-                // cycle 2605, stage 0: sub.slopes_83 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:125:20)
+                // cycle 1752, stage 0: sub.slopes_83 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:125:20)
                 {
                     float read_0[32];
                     const uint32_t read_0_at = channel_slopes_78.slot(count_slopes_78);
@@ -349,24 +309,36 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
                 }
-                // cycle 2669, stage 0: mul.slopes_84 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:126:20)
+                // cycle 1753, stage 0: exp2.weights_74 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:117:21)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_74[i_] = exp2_approx(weights_73[((i_ & 31))]);
+                }
+                // cycle 1759, stage 0: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:103:12)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_] = pack_f16(slopes_59[(((2 * i_) & 31))], slopes_59[(((2 * i_ + 1) & 31))]);
+                }
+                channel_slopes_78.consumer_release(count_slopes_78);
+                // cycle 1837, stage 0: store stage.8 to local_alloc_8
+                channel_local_alloc_8.producer_acquire(count_local_alloc_8);
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_7, i_ * 4);
+                }
+                fence_async_shared();
+                channel_local_alloc_8.producer_commit(count_local_alloc_8);
+                // cycle 2241, stage 0: mul.slopes_84 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:126:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) unpair(multiply_pair(float2{weights_74[(((2 * i_) & 31))], weights_74[(((2 * i_ + 1) & 31))]}, float2{slopes_83[(((2 * i_) & 31))], slopes_83[(((2 * i_ + 1) & 31))]}), slopes_84[2 * i_], slopes_84[2 * i_ + 1]);
                 }
-                channel_slopes_78.consumer_release(count_slopes_78);
-                // cycle 2733, stage 0: trunc.10 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:129:13)
+                // cycle 2271, stage 0: trunc.10 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:129:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_10[i_] = pack_f16(slopes_84[(((2 * i_) & 31))], slopes_84[(((2 * i_ + 1) & 31))]);
                 }
-                dependence0.wait(count_dependence0);
-                // cycle 2797, stage 0: get.result_91 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:138:31)
-                {
-                    tensor_memory_load_tile<32>(result_91, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
-                }
-                dependence6.arrive(count_dependence6);
-                // cycle 2827, stage 0: store stage.11 to local_alloc_11
+                // cycle 2349, stage 0: store stage.11 to local_alloc_11
                 channel_local_alloc_11.producer_acquire(count_local_alloc_11);
                 {
                     #pragma unroll
@@ -374,44 +346,42 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 fence_async_shared();
                 channel_local_alloc_11.producer_commit(count_local_alloc_11);
+                dependence0.wait(count_dependence0);
+                // cycle 2657, stage 0: get.result_91 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:138:31)
+                {
+                    tensor_memory_load_tile<32>(result_91, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+                }
+                dependence6.arrive(count_dependence6);
                 dependence6.wait(count_dependence6);
-                // cycle 3063, stage 0: put.dz_60 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:102:16)
+                // cycle 3019, stage 0: put.dy_61 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:105:16)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 1; ++j_) {
                         uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 31))], weights_49[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
                         tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
-                dependence13.arrive(count_dependence13);
-                // cycle 3127, stage 0: put.dy_86 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:131:16)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_10[(16 * j_ + i_)];
-                        tensor_memory_store(tensor_memory + 480 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence12.arrive(count_dependence12);
-                // cycle 3139, stage 0: put.dz_85 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:128:16)
+                // cycle 3031, stage 0: put.dz_85 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:128:16)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 1; ++j_) {
                         uint32_t words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_74[(((2 * (16 * j_ + i_) + 0) & 31))], weights_74[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
+                        tensor_memory_store(tensor_memory + 416 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                     }
                     tensor_memory_wait_store();
                 }
-                dependence14.arrive(count_dependence14);
-                // cycle 3203, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:140:7)
+                dependence10.arrive(count_dependence10);
+                dependence1.wait(count_dependence1);
+                // cycle 3169, stage 0: get.result_93 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:143:31)
+                {
+                    tensor_memory_load_tile<32>(result_93, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+                }
+                // cycle 3199, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:140:7)
                 {
                     const int32_t row0_ = first_query_0;
                     #pragma unroll
@@ -426,13 +396,19 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         tma_commit();
                     }
                 }
-                dependence1.wait(count_dependence1);
-                // cycle 3647, stage 0: get.result_93 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:143:31)
+                // cycle 3516, stage 0: put.dy_86 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:131:16)
                 {
-                    tensor_memory_load_tile<32>(result_93, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+                    #pragma unroll
+                    for (int j_ = 0; j_ < 1; ++j_) {
+                        uint32_t words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_10[(16 * j_ + i_)];
+                        tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
+                    }
+                    tensor_memory_wait_store();
                 }
-                dependence7.arrive(count_dependence7);
-                // cycle 4061, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:145:7)
+                dependence8.arrive(count_dependence8);
+                // cycle 3585, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:145:7)
                 {
                     const int32_t row0_ = first_query_0;
                     const int32_t row1_ = row0_ + 64;
@@ -453,19 +429,13 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     dependence4.wait(count_dependence4 + i);
-                    // cycle 651, stage 0: get.weights_41 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:84:34)
+                    // cycle 431, stage 0: get.weights_41 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:84:34)
                     {
                         tensor_memory_load_tile(weights_41, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
                     }
-                    dependence9.arrive(count_dependence9 + i);
-                    dependence2.wait(count_dependence2 + i);
-                    // cycle 909, stage 0: get.slopes_56 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:98:32)
-                    {
-                        tensor_memory_load_tile(slopes_56, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
-                    }
-                    dependence8.arrive(count_dependence8 + i);
+                    dependence7.arrive(count_dependence7 + i);
                     channel_weights_45.consumer_wait(count_weights_45 + i);
-                    // cycle 971, stage 0: ffma.weights_48 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:90:21)
+                    // cycle 719, stage 0: ffma.weights_48 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:90:21)
                     {
                         float read_0[32];
                         const uint32_t read_0_at = channel_weights_45.slot(count_weights_45 + i);
@@ -475,14 +445,29 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_41[(((2 * i_) & 31))], weights_41[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                     }
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 783, stage 0: get.slopes_56 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:98:32)
+                    {
+                        tensor_memory_load_tile(slopes_56, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
+                    }
                     channel_weights_45.consumer_release(count_weights_45 + i);
-                    // cycle 1065, stage 0: exp2.weights_49 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:91:21)
+                    // cycle 814, stage 0: exp2.weights_49 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:91:21)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_49[i_] = exp2_approx(weights_48[((i_ & 31))]);
                     }
+                    dependence5.wait(count_dependence5 + i);
+                    // cycle 1326, stage 0: get.weights_66 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:110:34)
+                    {
+                        tensor_memory_load_tile(weights_66, tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
+                    }
+                    dependence3.wait(count_dependence3 + i);
+                    // cycle 1486, stage 0: get.slopes_81 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:124:32)
+                    {
+                        tensor_memory_load_tile(slopes_81, tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
+                    }
                     channel_slopes_53.consumer_wait(count_slopes_53 + i);
-                    // cycle 1577, stage 0: sub.slopes_58 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:99:20)
+                    // cycle 1530, stage 0: sub.slopes_58 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:99:20)
                     {
                         float read_0[32];
                         const uint32_t read_0_at = channel_slopes_53.slot(count_slopes_53 + i);
@@ -492,51 +477,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_56[(((2 * i_) & 31))], slopes_56[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_58[2 * i_], slopes_58[2 * i_ + 1]);
                     }
-                    dependence5.wait(count_dependence5 + i);
-                    // cycle 1641, stage 0: get.weights_66 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:110:34)
-                    {
-                        tensor_memory_load_tile(weights_66, tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
-                    }
-                    dependence10.arrive(count_dependence10 + i);
-                    channel_slopes_53.consumer_release(count_slopes_53 + i);
-                    // cycle 1671, stage 0: mul.slopes_59 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:100:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) unpair(multiply_pair(float2{weights_49[(((2 * i_) & 31))], weights_49[(((2 * i_ + 1) & 31))]}, float2{slopes_58[(((2 * i_) & 31))], slopes_58[(((2 * i_ + 1) & 31))]}), slopes_59[2 * i_], slopes_59[2 * i_ + 1]);
-                    }
-                    // cycle 1735, stage 0: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:103:12)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_] = pack_f16(slopes_59[(((2 * i_) & 31))], slopes_59[(((2 * i_ + 1) & 31))]);
-                    }
-                    dependence3.wait(count_dependence3 + i);
-                    // cycle 1799, stage 0: get.slopes_81 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:124:32)
-                    {
-                        tensor_memory_load_tile(slopes_81, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
-                    }
-                    // cycle 1829, stage 0: store stage.8 to local_alloc_8
-                    channel_local_alloc_8.producer_acquire(count_local_alloc_8 + i);
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + i) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_7, i_ * 4);
-                    }
-                    fence_async_shared();
-                    channel_local_alloc_8.producer_commit(count_local_alloc_8 + i);
-                    dependence10.wait(count_dependence10 + i);
-                    // cycle 1957, stage 0: put.dy_61 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:105:16)
-                    {
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 1; ++j_) {
-                            uint32_t words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
-                            tensor_memory_store(tensor_memory + 320 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence11.arrive(count_dependence11 + i);
                     channel_weights_70.consumer_wait(count_weights_70 + i);
-                    // cycle 1969, stage 0: ffma.weights_73 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:116:21)
+                    // cycle 1594, stage 0: ffma.weights_73 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:116:21)
                     {
                         float read_0[32];
                         const uint32_t read_0_at = channel_weights_70.slot(count_weights_70 + i);
@@ -546,14 +488,28 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{weights_66[(((2 * i_) & 31))], weights_66[(((2 * i_ + 1) & 31))]}, float2{weights[(((2 * i_) & 31))], weights[(((2 * i_ + 1) & 31))]}, negate_pair(float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]})), weights_73[2 * i_], weights_73[2 * i_ + 1]);
                     }
-                    channel_weights_70.consumer_release(count_weights_70 + i);
-                    // cycle 2063, stage 0: exp2.weights_74 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:117:21)
+                    channel_slopes_53.consumer_release(count_slopes_53 + i);
+                    dependence7.wait(count_dependence7 + i);
+                    // cycle 1614, stage 0: put.dz_60 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:102:16)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) weights_74[i_] = exp2_approx(weights_73[((i_ & 31))]);
+                        for (int j_ = 0; j_ < 1; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 31))], weights_49[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
+                    dependence9.arrive(count_dependence9 + i);
+                    // cycle 1658, stage 0: mul.slopes_59 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:100:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) unpair(multiply_pair(float2{weights_49[(((2 * i_) & 31))], weights_49[(((2 * i_ + 1) & 31))]}, float2{slopes_58[(((2 * i_) & 31))], slopes_58[(((2 * i_ + 1) & 31))]}), slopes_59[2 * i_], slopes_59[2 * i_ + 1]);
+                    }
+                    channel_weights_70.consumer_release(count_weights_70 + i);
                     channel_slopes_78.consumer_wait(count_slopes_78 + i);
-                    // cycle 2605, stage 0: sub.slopes_83 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:125:20)
+                    // cycle 1752, stage 0: sub.slopes_83 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:125:20)
                     {
                         float read_0[32];
                         const uint32_t read_0_at = channel_slopes_78.slot(count_slopes_78 + i);
@@ -563,24 +519,36 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(subtract_pair(float2{slopes_81[(((2 * i_) & 31))], slopes_81[(((2 * i_ + 1) & 31))]}, float2{read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]}), slopes_83[2 * i_], slopes_83[2 * i_ + 1]);
                     }
-                    // cycle 2669, stage 0: mul.slopes_84 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:126:20)
+                    // cycle 1753, stage 0: exp2.weights_74 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:117:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_74[i_] = exp2_approx(weights_73[((i_ & 31))]);
+                    }
+                    // cycle 1759, stage 0: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:103:12)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_] = pack_f16(slopes_59[(((2 * i_) & 31))], slopes_59[(((2 * i_ + 1) & 31))]);
+                    }
+                    channel_slopes_78.consumer_release(count_slopes_78 + i);
+                    // cycle 1837, stage 0: store stage.8 to local_alloc_8
+                    channel_local_alloc_8.producer_acquire(count_local_alloc_8 + i);
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_local_alloc_8.slot(count_local_alloc_8 + i) + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), truncf_7, i_ * 4);
+                    }
+                    fence_async_shared();
+                    channel_local_alloc_8.producer_commit(count_local_alloc_8 + i);
+                    // cycle 2241, stage 0: mul.slopes_84 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:126:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) unpair(multiply_pair(float2{weights_74[(((2 * i_) & 31))], weights_74[(((2 * i_ + 1) & 31))]}, float2{slopes_83[(((2 * i_) & 31))], slopes_83[(((2 * i_ + 1) & 31))]}), slopes_84[2 * i_], slopes_84[2 * i_ + 1]);
                     }
-                    channel_slopes_78.consumer_release(count_slopes_78 + i);
-                    // cycle 2733, stage 0: trunc.10 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:129:13)
+                    // cycle 2271, stage 0: trunc.10 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:129:13)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) truncf_10[i_] = pack_f16(slopes_84[(((2 * i_) & 31))], slopes_84[(((2 * i_ + 1) & 31))]);
                     }
-                    dependence0.wait(count_dependence0 + i);
-                    // cycle 2797, stage 0: get.result_91 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:138:31)
-                    {
-                        tensor_memory_load_tile<32>(result_91, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
-                    }
-                    dependence6.arrive(count_dependence6 + i);
-                    // cycle 2827, stage 0: store stage.11 to local_alloc_11
+                    // cycle 2349, stage 0: store stage.11 to local_alloc_11
                     channel_local_alloc_11.producer_acquire(count_local_alloc_11 + i);
                     {
                         #pragma unroll
@@ -588,44 +556,42 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     fence_async_shared();
                     channel_local_alloc_11.producer_commit(count_local_alloc_11 + i);
+                    dependence0.wait(count_dependence0 + i);
+                    // cycle 2657, stage 0: get.result_91 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:138:31)
+                    {
+                        tensor_memory_load_tile<32>(result_91, tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+                    }
+                    dependence6.arrive(count_dependence6 + i);
                     dependence6.wait(count_dependence6 + i);
-                    // cycle 3063, stage 0: put.dz_60 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:102:16)
+                    // cycle 3019, stage 0: put.dy_61 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:105:16)
                     {
                         #pragma unroll
                         for (int j_ = 0; j_ < 1; ++j_) {
                             uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 31))], weights_49[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_7[(16 * j_ + i_)];
                             tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
-                    dependence13.arrive(count_dependence13 + i);
-                    // cycle 3127, stage 0: put.dy_86 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:131:16)
-                    {
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 1; ++j_) {
-                            uint32_t words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_10[(16 * j_ + i_)];
-                            tensor_memory_store(tensor_memory + 480 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence12.arrive(count_dependence12 + i);
-                    // cycle 3139, stage 0: put.dz_85 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:128:16)
+                    // cycle 3031, stage 0: put.dz_85 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:128:16)
                     {
                         #pragma unroll
                         for (int j_ = 0; j_ < 1; ++j_) {
                             uint32_t words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_74[(((2 * (16 * j_ + i_) + 0) & 31))], weights_74[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
+                            tensor_memory_store(tensor_memory + 416 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
                         }
                         tensor_memory_wait_store();
                     }
-                    dependence14.arrive(count_dependence14 + i);
-                    // cycle 3203, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:140:7)
+                    dependence10.arrive(count_dependence10 + i);
+                    dependence1.wait(count_dependence1 + i);
+                    // cycle 3169, stage 0: get.result_93 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:143:31)
+                    {
+                        tensor_memory_load_tile<32>(result_93, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+                    }
+                    // cycle 3199, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:140:7)
                     {
                         const int32_t row0_ = first_query_0 + (i * 128);
                         if (thread.leader) tma_wait_read<0>();
@@ -642,13 +608,19 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_commit();
                         }
                     }
-                    dependence1.wait(count_dependence1 + i);
-                    // cycle 3647, stage 0: get.result_93 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:143:31)
+                    // cycle 3516, stage 0: put.dy_86 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:131:16)
                     {
-                        tensor_memory_load_tile<32>(result_93, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 1; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = truncf_10[(16 * j_ + i_)];
+                            tensor_memory_store(tensor_memory + 448 + (thread.warp % 4 << 21) + thread.warp / 4 * 16 + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    dependence7.arrive(count_dependence7 + i);
-                    // cycle 4061, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:145:7)
+                    dependence8.arrive(count_dependence8 + i);
+                    // cycle 3585, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:145:7)
                     {
                         const int32_t row0_ = first_query_0 + (i * 128);
                         const int32_t row1_ = row0_ + 64;
@@ -689,15 +661,11 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         count_dependence8 += trips_0;
         count_dependence9 += trips_0;
         count_dependence10 += trips_0;
-        count_dependence11 += trips_0;
-        count_dependence12 += trips_0;
-        count_dependence13 += trips_0;
-        count_dependence14 += trips_0;
         // truncf.0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:150:10)
         {
             float dz_22_[64];
-            tensor_memory_load_tile(dz_22_, tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
-            tensor_memory_load_tile(dy_24, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+            tensor_memory_load_tile(dz_22_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
+            tensor_memory_load_tile(dy_24, tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_0[i_] = pack_f16(dz_22_[(((2 * i_) & 63))], dz_22_[(((2 * i_ + 1) & 63))]);
         }
@@ -809,36 +777,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_x1.slot(count_x1) + 8192, &map_q_desc, channel_x1.full(count_x1), 64, row1_);
                         }
                     }
-                    // cycle 30, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:74:13)
-                    channel_g0.producer_acquire(count_g0);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_g0.full(count_g0), 16384);
-                        {
-                            const int32_t row0_ = first_query_0;
-                            tma_load(channel_g0.slot(count_g0), &map_do_desc, channel_g0.full(count_g0), 0, row0_);
-                            tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, row0_);
-                        }
-                    }
-                    // cycle 60, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)
-                    channel_weights_70.producer_acquire(count_weights_70);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_weights_70.full(count_weights_70), 256);
-                        {
-                            const int32_t row0_ = first_query_0;
-                            const int32_t row1_ = row0_ + 64;
-                            bulk_load(channel_weights_70.slot(count_weights_70), lse + (row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70));
-                        }
-                    }
-                    // cycle 92, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
-                    channel_slopes_53.producer_acquire(count_slopes_53);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53), 256);
-                        {
-                            const int32_t row0_ = first_query_0;
-                            bulk_load(channel_slopes_53.slot(count_slopes_53), delta + (row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53));
-                        }
-                    }
-                    // cycle 265, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:72:13)
+                    // cycle 45, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:72:13)
                     channel_x0.producer_acquire(count_x0);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x0.full(count_x0), 16384);
@@ -848,7 +787,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_x0.slot(count_x0) + 8192, &map_q_desc, channel_x0.full(count_x0), 64, row0_);
                         }
                     }
-                    // cycle 305, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
+                    // cycle 235, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
                     channel_g1.producer_acquire(count_g1);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_g1.full(count_g1), 16384);
@@ -859,7 +798,17 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, row1_);
                         }
                     }
-                    // cycle 971, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
+                    // cycle 301, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:74:13)
+                    channel_g0.producer_acquire(count_g0);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_g0.full(count_g0), 16384);
+                        {
+                            const int32_t row0_ = first_query_0;
+                            tma_load(channel_g0.slot(count_g0), &map_do_desc, channel_g0.full(count_g0), 0, row0_);
+                            tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, row0_);
+                        }
+                    }
+                    // cycle 719, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
                     channel_weights_45.producer_acquire(count_weights_45);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_weights_45.full(count_weights_45), 256);
@@ -868,7 +817,26 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             bulk_load(channel_weights_45.slot(count_weights_45), lse + (row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45));
                         }
                     }
-                    // cycle 1072, stage 0: load slopes_78 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:121:20)
+                    // cycle 1530, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
+                    channel_slopes_53.producer_acquire(count_slopes_53);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53), 256);
+                        {
+                            const int32_t row0_ = first_query_0;
+                            bulk_load(channel_slopes_53.slot(count_slopes_53), delta + (row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53));
+                        }
+                    }
+                    // cycle 1594, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)
+                    channel_weights_70.producer_acquire(count_weights_70);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_70.full(count_weights_70), 256);
+                        {
+                            const int32_t row0_ = first_query_0;
+                            const int32_t row1_ = row0_ + 64;
+                            bulk_load(channel_weights_70.slot(count_weights_70), lse + (row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70));
+                        }
+                    }
+                    // cycle 1752, stage 0: load slopes_78 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:121:20)
                     channel_slopes_78.producer_acquire(count_slopes_78);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_78.full(count_slopes_78), 256);
@@ -890,36 +858,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, row1_);
                             }
                         }
-                        // cycle 30, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:74:13)
-                        channel_g0.producer_acquire(count_g0 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_g0.full(count_g0 + i), 16384);
-                            {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                tma_load(channel_g0.slot(count_g0 + i), &map_do_desc, channel_g0.full(count_g0 + i), 0, row0_);
-                                tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, row0_);
-                            }
-                        }
-                        // cycle 60, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)
-                        channel_weights_70.producer_acquire(count_weights_70 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_weights_70.full(count_weights_70 + i), 256);
-                            {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                bulk_load(channel_weights_70.slot(count_weights_70 + i), lse + (row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70 + i));
-                            }
-                        }
-                        // cycle 92, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
-                        channel_slopes_53.producer_acquire(count_slopes_53 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53 + i), 256);
-                            {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                bulk_load(channel_slopes_53.slot(count_slopes_53 + i), delta + (row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53 + i));
-                            }
-                        }
-                        // cycle 265, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:72:13)
+                        // cycle 45, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:72:13)
                         channel_x0.producer_acquire(count_x0 + i);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x0.full(count_x0 + i), 16384);
@@ -929,7 +868,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_x0.slot(count_x0 + i) + 8192, &map_q_desc, channel_x0.full(count_x0 + i), 64, row0_);
                             }
                         }
-                        // cycle 305, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
+                        // cycle 235, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
                         channel_g1.producer_acquire(count_g1 + i);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_g1.full(count_g1 + i), 16384);
@@ -940,7 +879,17 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, row1_);
                             }
                         }
-                        // cycle 971, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
+                        // cycle 301, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:74:13)
+                        channel_g0.producer_acquire(count_g0 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_g0.full(count_g0 + i), 16384);
+                            {
+                                const int32_t row0_ = first_query_0 + (i * 128);
+                                tma_load(channel_g0.slot(count_g0 + i), &map_do_desc, channel_g0.full(count_g0 + i), 0, row0_);
+                                tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, row0_);
+                            }
+                        }
+                        // cycle 719, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
                         channel_weights_45.producer_acquire(count_weights_45 + i);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_weights_45.full(count_weights_45 + i), 256);
@@ -949,7 +898,26 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 bulk_load(channel_weights_45.slot(count_weights_45 + i), lse + (row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45 + i));
                             }
                         }
-                        // cycle 1072, stage 0: load slopes_78 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:121:20)
+                        // cycle 1530, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
+                        channel_slopes_53.producer_acquire(count_slopes_53 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53 + i), 256);
+                            {
+                                const int32_t row0_ = first_query_0 + (i * 128);
+                                bulk_load(channel_slopes_53.slot(count_slopes_53 + i), delta + (row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53 + i));
+                            }
+                        }
+                        // cycle 1594, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)
+                        channel_weights_70.producer_acquire(count_weights_70 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_70.full(count_weights_70 + i), 256);
+                            {
+                                const int32_t row0_ = first_query_0 + (i * 128);
+                                const int32_t row1_ = row0_ + 64;
+                                bulk_load(channel_weights_70.slot(count_weights_70 + i), lse + (row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70 + i));
+                            }
+                        }
+                        // cycle 1752, stage 0: load slopes_78 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:121:20)
                         channel_slopes_78.producer_acquire(count_slopes_78 + i);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_78.full(count_slopes_78 + i), 256);
@@ -988,14 +956,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const DependenceBarrier<1> dependence3{memory + 221480};
             const DependenceBarrier<1> dependence4{memory + 221488};
             const DependenceBarrier<1> dependence5{memory + 221496};
-            const DependenceBarrier<1> dependence7{memory + 221512};
             const DependenceBarrier<1> dependence8{memory + 221520};
             const DependenceBarrier<1> dependence9{memory + 221528};
-            const DependenceBarrier<1> dependence11{memory + 221544};
-            const DependenceBarrier<1> dependence12{memory + 221552};
-            const DependenceBarrier<1> dependence13{memory + 221560};
-            const DependenceBarrier<1> dependence14{memory + 221568};
-            const uint32_t drain_2 = memory + 221584;
+            const DependenceBarrier<1> dependence10{memory + 221536};
+            const uint32_t drain_2 = memory + 221552;
             uint32_t drained = 0;
             uint32_t count_y = 0;
             uint32_t count_z = 0;
@@ -1011,13 +975,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             uint32_t count_dependence3 = 0;
             uint32_t count_dependence4 = 0;
             uint32_t count_dependence5 = 0;
-            uint32_t count_dependence7 = 0;
             uint32_t count_dependence8 = 0;
             uint32_t count_dependence9 = 0;
-            uint32_t count_dependence11 = 0;
-            uint32_t count_dependence12 = 0;
-            uint32_t count_dependence13 = 0;
-            uint32_t count_dependence14 = 0;
+            uint32_t count_dependence10 = 0;
             int32_t trips_0 = 0;
             channel_y.consumer_wait(count_y);
             channel_z.consumer_wait(count_z);
@@ -1035,7 +995,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     channel_x0.consumer_wait(count_x0);
-                    // cycle 265, stage 0: dot.weights_40 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:83:21)
+                    // cycle 45, stage 0: dot.weights_40 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:83:21)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x0.slot(count_x0));
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_y.slot(count_y));
@@ -1051,7 +1011,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     __syncwarp();
                     channel_g0.consumer_wait(count_g0);
-                    // cycle 523, stage 0: dot.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:93:20)
+                    // cycle 301, stage 0: dot.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:93:20)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g0.slot(count_g0));
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_z.slot(count_z));
@@ -1067,7 +1027,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     __syncwarp();
                     channel_x1.consumer_wait(count_x1);
-                    // cycle 779, stage 0: dot.weights_65 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:109:21)
+                    // cycle 557, stage 0: dot.weights_65 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:109:21)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x1.slot(count_x1));
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_y.slot(count_y));
@@ -1083,25 +1043,34 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     __syncwarp();
                     channel_g1.consumer_wait(count_g1);
-                    dependence9.wait(count_dependence9);
-                    // cycle 1035, stage 0: dot.slopes_76 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:119:20)
+                    // cycle 813, stage 0: dot.slopes_76 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:119:20)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g1.slot(count_g1));
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_z.slot(count_z));
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 64), 0);
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 64), 0);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
                         dependence3.completed(count_dependence3);
                     }
                     __syncwarp();
+                    dependence9.wait(count_dependence9);
+                    // cycle 1722, stage 0: dot.dz_87 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:132:16)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g0.slot(count_g0), 8192);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 256, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 0);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 256 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 256 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 256 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_commit(channel_g0.empty(count_g0));
+                    }
+                    __syncwarp();
                     channel_local_alloc_8.consumer_wait(count_local_alloc_8);
-                    dependence8.wait(count_dependence8);
-                    // cycle 2033, stage 0: dot.13 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:137:13)
+                    // cycle 2015, stage 0: dot.13 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:137:13)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y.slot(count_y), 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_local_alloc_8.slot(count_local_alloc_8), 16384);
@@ -1117,19 +1086,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         dependence0.completed(count_dependence0);
                     }
                     __syncwarp();
-                    dependence11.wait(count_dependence11);
-                    // cycle 2575, stage 0: dot.dy_89 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:134:16)
-                    if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x0.slot(count_x0), 8192);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 320, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 0);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 320 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 320 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 320 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_commit(channel_x0.empty(count_x0));
-                    }
-                    __syncwarp();
                     channel_local_alloc_11.consumer_wait(count_local_alloc_11);
-                    // cycle 3005, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:142:13)
+                    // cycle 2527, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:142:13)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y.slot(count_y), 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_local_alloc_11.slot(count_local_alloc_11), 16384);
@@ -1145,44 +1103,42 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         dependence1.completed(count_dependence1);
                     }
                     __syncwarp();
-                    dependence13.wait(count_dependence13);
-                    // cycle 3519, stage 0: dot.dz_87 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:132:16)
+                    dependence10.wait(count_dependence10);
+                    // cycle 3139, stage 0: dot.dz_88 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:133:16)
                     if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g0.slot(count_g0), 8192);
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g1.slot(count_g1), 8192);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 416, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 416 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 416 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_mma_f16(tensor_memory, tensor_memory + 416 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                        tcgen05_commit(channel_g1.empty(count_g1));
+                    }
+                    __syncwarp();
+                    // cycle 3515, stage 0: dot.dy_89 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:134:16)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x0.slot(count_x0), 8192);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 0);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_commit(channel_g0.empty(count_g0));
+                        tcgen05_commit(channel_x0.empty(count_x0));
                     }
                     __syncwarp();
-                    dependence12.wait(count_dependence12);
-                    // cycle 3775, stage 0: dot.dy_90 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:135:16)
+                    dependence8.wait(count_dependence8);
+                    // cycle 3901, stage 0: dot.dy_90 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:135:16)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x1.slot(count_x1), 8192);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 480, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 480 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 480 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_mma_f16(tensor_memory, tensor_memory + 480 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_commit(channel_x1.empty(count_x1));
-                    }
-                    __syncwarp();
-                    dependence14.wait(count_dependence14);
-                    // cycle 4031, stage 0: dot.dz_88 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:133:16)
-                    if (elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g1.slot(count_g1), 8192);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                         tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                        tcgen05_commit(channel_g1.empty(count_g1));
+                        tcgen05_commit(channel_x1.empty(count_x1));
                     }
                     __syncwarp();
                     auto position_x1 = channel_x1.position(count_x1 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         channel_x0.consumer_wait(count_x0 + i);
-                        dependence7.wait(count_dependence7 + i - 1);
-                        // cycle 265, stage 0: dot.weights_40 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:83:21)
+                        // cycle 45, stage 0: dot.weights_40 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:83:21)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x0.slot(count_x0 + i));
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_y.slot(count_y));
@@ -1198,7 +1154,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         }
                         __syncwarp();
                         channel_g0.consumer_wait(count_g0 + i);
-                        // cycle 523, stage 0: dot.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:93:20)
+                        // cycle 301, stage 0: dot.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:93:20)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g0.slot(count_g0 + i));
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_z.slot(count_z));
@@ -1214,7 +1170,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         }
                         __syncwarp();
                         channel_x1.consumer_wait(position_x1);
-                        // cycle 779, stage 0: dot.weights_65 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:109:21)
+                        // cycle 557, stage 0: dot.weights_65 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:109:21)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x1.slot(position_x1));
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_y.slot(count_y));
@@ -1230,25 +1186,34 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         }
                         __syncwarp();
                         channel_g1.consumer_wait(count_g1 + i);
-                        dependence9.wait(count_dependence9 + i);
-                        // cycle 1035, stage 0: dot.slopes_76 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:119:20)
+                        // cycle 813, stage 0: dot.slopes_76 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:119:20)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g1.slot(count_g1 + i));
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_z.slot(count_z));
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 64), 0);
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 256, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 128, 64), 0);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 448, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 128, 64), 1);
                             dependence3.completed(count_dependence3 + i);
                         }
                         __syncwarp();
+                        dependence9.wait(count_dependence9 + i);
+                        // cycle 1722, stage 0: dot.dz_87 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:132:16)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g0.slot(count_g0 + i), 8192);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 256, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 256 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 256 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 256 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_commit(channel_g0.empty(count_g0 + i));
+                        }
+                        __syncwarp();
                         channel_local_alloc_8.consumer_wait(count_local_alloc_8 + i);
-                        dependence8.wait(count_dependence8 + i);
-                        // cycle 2033, stage 0: dot.13 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:137:13)
+                        // cycle 2015, stage 0: dot.13 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:137:13)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y.slot(count_y), 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_local_alloc_8.slot(count_local_alloc_8 + i), 16384);
@@ -1264,19 +1229,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             dependence0.completed(count_dependence0 + i);
                         }
                         __syncwarp();
-                        dependence11.wait(count_dependence11 + i);
-                        // cycle 2575, stage 0: dot.dy_89 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:134:16)
-                        if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x0.slot(count_x0 + i), 8192);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 320, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 320 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 320 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 320 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_x0.empty(count_x0 + i));
-                        }
-                        __syncwarp();
                         channel_local_alloc_11.consumer_wait(count_local_alloc_11 + i);
-                        // cycle 3005, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:142:13)
+                        // cycle 2527, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:142:13)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y.slot(count_y), 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_local_alloc_11.slot(count_local_alloc_11 + i), 16384);
@@ -1292,37 +1246,36 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             dependence1.completed(count_dependence1 + i);
                         }
                         __syncwarp();
-                        dependence13.wait(count_dependence13 + i);
-                        // cycle 3519, stage 0: dot.dz_87 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:132:16)
+                        dependence10.wait(count_dependence10 + i);
+                        // cycle 3139, stage 0: dot.dz_88 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:133:16)
                         if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g0.slot(count_g0 + i), 8192);
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g1.slot(count_g1 + i), 8192);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 416, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 416 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 416 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_mma_f16(tensor_memory, tensor_memory + 416 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
+                            tcgen05_commit(channel_g1.empty(count_g1 + i));
+                        }
+                        __syncwarp();
+                        // cycle 3515, stage 0: dot.dy_89 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:134:16)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x0.slot(count_x0 + i), 8192);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_g0.empty(count_g0 + i));
+                            tcgen05_commit(channel_x0.empty(count_x0 + i));
                         }
                         __syncwarp();
-                        dependence12.wait(count_dependence12 + i);
-                        // cycle 3775, stage 0: dot.dy_90 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:135:16)
+                        dependence8.wait(count_dependence8 + i);
+                        // cycle 3901, stage 0: dot.dy_90 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:135:16)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x1.slot(position_x1), 8192);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 480, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 480 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 480 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_mma_f16(tensor_memory, tensor_memory + 480 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_x1.empty(position_x1));
-                        }
-                        __syncwarp();
-                        dependence14.wait(count_dependence14 + i);
-                        // cycle 4031, stage 0: dot.dz_88 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:133:16)
-                        if (elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_g1.slot(count_g1 + i), 8192);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448, descriptor_b, instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
                             tcgen05_mma_f16(tensor_memory + 128, tensor_memory + 448 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 128, 128), 1);
-                            tcgen05_commit(channel_g1.empty(count_g1 + i));
+                            tcgen05_commit(channel_x1.empty(position_x1));
                         }
                         __syncwarp();
                         position_x1.advance();
@@ -1349,13 +1302,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             count_dependence3 += trips_0;
             count_dependence4 += trips_0;
             count_dependence5 += trips_0;
-            count_dependence7 += trips_0;
             count_dependence8 += trips_0;
             count_dependence9 += trips_0;
-            count_dependence11 += trips_0;
-            count_dependence12 += trips_0;
-            count_dependence13 += trips_0;
-            count_dependence14 += trips_0;
+            count_dependence10 += trips_0;
         }
     }
     tcgen05_fence_before();
@@ -1401,7 +1350,7 @@ fa_bwd_subtiled_launch(__half* q, __half* k, __half* v, __half* v_do, float* dq,
         const int32_t rows_ = heads * length;
         if (const int status = tensor_map<2>(&map_dv_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, dv, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
     }
-    if (const cudaError_t status = allow_shared_memory<fa_bwd_subtiled_kernel>(222728)) return status;
-    fa_bwd_subtiled_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 222728, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_do_desc, map_dq_desc, map_dk_desc, map_dv_desc, q, k, v, v_do, dq, dk, dv, lse, delta, scale, heads, length);
+    if (const cudaError_t status = allow_shared_memory<fa_bwd_subtiled_kernel>(222696)) return status;
+    fa_bwd_subtiled_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 222696, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_do_desc, map_dq_desc, map_dk_desc, map_dv_desc, q, k, v, v_do, dq, dk, dv, lse, delta, scale, heads, length);
     return cudaGetLastError();
 }

@@ -9,11 +9,11 @@
 // buffer x0.staging: 32768 bytes, in the slots of x0: loaded once, read by this group alone, whose loops are over
 // buffer x1.staging: 32768 bytes, in the slots of x1: loaded once, read by this group alone, whose loops are over
 // tensor memory acc0: columns 0 to 127
-// tensor memory acc0_54: columns 128 to 191
-// tensor memory scores1: columns 128 to 255
-// tensor memory acc1: columns 256 to 383
-// tensor memory acc1_63: columns 384 to 447
-// tensor memory scores0: columns 384 to 511
+// tensor memory acc1_63: columns 128 to 191
+// tensor memory scores0: columns 128 to 255
+// tensor memory acc0_54: columns 256 to 319
+// tensor memory scores1: columns 256 to 383
+// tensor memory acc1: columns 384 to 511
 // dependence0: dot.scores1_28 after dot.acc0_61 of +1 iterations, 1 mbarriers, group 6 to 5
 // dependence1: update.acc0_60 after dot.acc0_61 of +1 iterations, 1 mbarriers, group 6 to 3
 // dependence2: dot.scores0_27 after dot.acc1_70 of +2 iterations, 1 mbarriers, group 6 to 4
@@ -165,7 +165,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 float words_[32];
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) words_[i_] = 0.0f;
-                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32 * j_, words_);
+                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32 * j_, words_);
             }
             tensor_memory_wait_store();
         }
@@ -195,7 +195,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 dependence5.wait(count_dependence5);
                 // cycle 642, stage 0: get.scores0_29 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:75:34)
                 {
-                    tensor_memory_load_tile(scores0_29, tensor_memory + 384 + (thread.warp % 4 << 21));
+                    tensor_memory_load_tile(scores0_29, tensor_memory + 128 + (thread.warp % 4 << 21));
                 }
                 dependence7.arrive_at_first(count_dependence7);
                 dependence8.arrive(count_dependence8);
@@ -228,22 +228,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_33_[0];
                 }
-                // cycle 1227, stage 0: ffma.weights_37 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:86:21)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_29[(((2 * i_) & 127))], scores0_29[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_37[2 * i_], weights_37[2 * i_ + 1]);
-                }
-                // cycle 1355, stage 0: sub.shrink (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:88:17)
+                // cycle 1227, stage 0: sub.shrink (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:88:17)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest0_age1[0] - highest0[0]);
                 }
-                // cycle 1534, stage 0: exp2.shrink_39 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:89:20)
+                // cycle 1385, stage 0: ffma.weights_37 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:86:21)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_29[(((2 * i_) & 127))], scores0_29[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_37[2 * i_], weights_37[2 * i_ + 1]);
+                }
+                // cycle 1472, stage 0: exp2.shrink_39 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:89:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink_39[i_] = exp2_approx(shrink[0]);
                 }
-                // cycle 1572, stage 0: store exp2.shrink_39 to shrink_39
+                // cycle 1510, stage 0: store exp2.shrink_39 to shrink_39
                 channel_shrink_39.producer_acquire(count_shrink_39);
                 {
                     #pragma unroll
@@ -252,19 +252,32 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 fence_async_shared();
                 channel_shrink_39.producer_commit(count_shrink_39);
-                // cycle 1724, stage 0: exp2.weights_38 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:87:21)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) weights_38[i_] = exp2_approx(weights_37[((i_ & 127))]);
-                }
-                // cycle 1724, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:90:13)
+                // cycle 1513, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:90:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) mulf_23[i_] = (total0[0] * shrink_39[0]);
                 }
+                // cycle 1723, stage 0: exp2.weights_38 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:87:21)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_) weights_38[i_] = exp2_approx(weights_37[((i_ & 127))]);
+                }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    // cycle 352, stage 1: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:91:13)
+                    dependence9.wait(count_dependence9 + i - 1);
+                    // cycle 351, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (16 * j_ + i_) + 0) & 127))], weights_38[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence10.arrive_at_first(count_dependence10 + i - 1);
+                    // cycle 406, stage 1: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:91:13)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
@@ -278,20 +291,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
                         }
                     }
-                    dependence9.wait(count_dependence9 + i - 1);
-                    // cycle 352, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
-                    {
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) {
-                            uint32_t words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (16 * j_ + i_) + 0) & 127))], weights_38[(((2 * (16 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence10.arrive_at_first(count_dependence10 + i - 1);
-                    // cycle 608, stage 1: add.25 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:96:13)
+                    // cycle 547, stage 1: add.25 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:96:13)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_23[0] + reduce_24[0]);
@@ -300,7 +300,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     dependence5.wait(count_dependence5 + i);
                     // cycle 642, stage 0: get.scores0_29 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:75:34)
                     {
-                        tensor_memory_load_tile(scores0_29, tensor_memory + 384 + (thread.warp % 4 << 21));
+                        tensor_memory_load_tile(scores0_29, tensor_memory + 128 + (thread.warp % 4 << 21));
                     }
                     dependence7.arrive_at_first(count_dependence7 + i);
                     dependence8.arrive(count_dependence8 + i);
@@ -333,22 +333,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_33_[0];
                     }
-                    // cycle 1227, stage 0: ffma.weights_37 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:86:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_29[(((2 * i_) & 127))], scores0_29[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_37[2 * i_], weights_37[2 * i_ + 1]);
-                    }
-                    // cycle 1355, stage 0: sub.shrink (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:88:17)
+                    // cycle 1227, stage 0: sub.shrink (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:88:17)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest0_age1[0] - highest0[0]);
                     }
-                    // cycle 1534, stage 0: exp2.shrink_39 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:89:20)
+                    // cycle 1385, stage 0: ffma.weights_37 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:86:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_29[(((2 * i_) & 127))], scores0_29[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_37[2 * i_], weights_37[2 * i_ + 1]);
+                    }
+                    // cycle 1472, stage 0: exp2.shrink_39 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:89:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) shrink_39[i_] = exp2_approx(shrink[0]);
                     }
-                    // cycle 1572, stage 0: store exp2.shrink_39 to shrink_39
+                    // cycle 1510, stage 0: store exp2.shrink_39 to shrink_39
                     channel_shrink_39.producer_acquire(count_shrink_39 + i);
                     {
                         #pragma unroll
@@ -357,18 +357,31 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     fence_async_shared();
                     channel_shrink_39.producer_commit(count_shrink_39 + i);
-                    // cycle 1724, stage 0: exp2.weights_38 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:87:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_38[i_] = exp2_approx(weights_37[((i_ & 127))]);
-                    }
-                    // cycle 1724, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:90:13)
+                    // cycle 1513, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:90:13)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) mulf_23[i_] = (total0[0] * shrink_39[0]);
                     }
+                    // cycle 1723, stage 0: exp2.weights_38 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:87:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_38[i_] = exp2_approx(weights_37[((i_ & 127))]);
+                    }
                 }
-                // cycle 352, stage 1: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:91:13)
+                dependence9.wait(count_dependence9 + n - 1);
+                // cycle 351, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
+                {
+                    #pragma unroll
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (16 * j_ + i_) + 0) & 127))], weights_38[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                    }
+                    tensor_memory_wait_store();
+                }
+                dependence10.arrive_at_first(count_dependence10 + n - 1);
+                // cycle 406, stage 1: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:91:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_24[i_] = 0.0f;
@@ -382,20 +395,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 4; ++i_) reduce_24[0] = (reduce_24[0] + chains_[i_]);
                     }
                 }
-                dependence9.wait(count_dependence9 + n - 1);
-                // cycle 352, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 4; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_38[(((2 * (16 * j_ + i_) + 0) & 127))], weights_38[(((2 * (16 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence10.arrive_at_first(count_dependence10 + n - 1);
-                // cycle 608, stage 1: add.25 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:96:13)
+                // cycle 547, stage 1: add.25 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:96:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_23[0] + reduce_24[0]);
@@ -517,118 +517,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const int32_t n = trips_0;
             if (n >= 1) {
                 dependence6.wait(count_dependence6);
-                // cycle 2034, stage 0: get.scores1_40 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:97:34)
+                // cycle 2000, stage 0: get.scores1_40 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:97:34)
                 {
-                    tensor_memory_load_tile(scores1_40, tensor_memory + 128 + (thread.warp % 4 << 21));
+                    tensor_memory_load_tile(scores1_40, tensor_memory + 256 + (thread.warp % 4 << 21));
                 }
                 dependence9.arrive(count_dependence9);
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    // cycle 12, stage 1: reduce_max.raised_42 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:98:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
-                        {
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
-                        }
-                    }
-                    // cycle 268, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_43[i_] = (raised_42[0] * raised[0]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) highest1_age1[i_] = highest1[0];
-                    // cycle 289, stage 1: max.raised_44 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:104:20)
-                    {
-                        float raised_44_[1];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_44_[i_] = fmaxf(highest1[0], raised_43[0]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) highest1[i_] = raised_44_[0];
-                    }
-                    // cycle 311, stage 1: sub.shrink_50 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:110:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) shrink_50[i_] = (highest1_age1[0] - highest1[0]);
-                    }
-                    // cycle 480, stage 1: ffma.weights_48 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:108:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_40[(((2 * i_) & 127))], scores1_40[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
-                    }
-                    // cycle 481, stage 1: exp2.shrink_51 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:111:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) shrink_51[i_] = exp2_approx(shrink_50[0]);
-                    }
-                    // cycle 510, stage 1: exp2.weights_49 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:109:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_49[i_] = exp2_approx(weights_48[((i_ & 127))]);
-                    }
-                    // cycle 519, stage 1: store exp2.shrink_51 to shrink_51
-                    channel_shrink_51.producer_acquire(count_shrink_51 + i - 1);
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_)
-                            shared_at<float>(channel_shrink_51.slot(count_shrink_51 + i - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_51[0];
-                    }
-                    fence_async_shared();
-                    channel_shrink_51.producer_commit(count_shrink_51 + i - 1);
-                    // cycle 1446, stage 1: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:113:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
-                        {
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
-                        }
-                    }
-                    if (i >= 2) dependence3.wait(count_dependence3 + i - 2);
-                    dependence8.wait(count_dependence8 + i);
-                    // cycle 1446, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
-                    {
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) {
-                            uint32_t words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 127))], weights_49[(((2 * (16 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence11.arrive_at_first(count_dependence11 + i - 1);
-                    // cycle 1858, stage 1: mul.26 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:112:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) mulf_26[i_] = (total1_19[0] * shrink_51[0]);
-                    }
-                    // cycle 1879, stage 1: add.28 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:118:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) total1_19[i_] = (mulf_26[0] + reduce_27[0]);
-                    }
-                    scheduling_fence(opaque, highest1, mulf_26, raised_42, raised_43, reduce_27, shrink_50, shrink_51, total1_19);
-                    dependence6.wait(count_dependence6 + i);
-                    // cycle 2034, stage 0: get.scores1_40 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:97:34)
-                    {
-                        tensor_memory_load_tile(scores1_40, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    }
-                    dependence9.arrive(count_dependence9 + i);
-                }
-                // cycle 12, stage 1: reduce_max.raised_42 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:98:20)
+                // cycle 2286, stage 0: reduce_max.raised_42 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:98:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
@@ -642,14 +536,120 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
                     }
                 }
-                // cycle 268, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
+                for (int32_t i = 1; i < n; ++i) {
+                    thread.rematerialize();
+                    // cycle 234, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_43[i_] = (raised_42[0] * raised[0]);
+                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) highest1_age1[i_] = highest1[0];
+                    // cycle 255, stage 1: max.raised_44 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:104:20)
+                    {
+                        float raised_44_[1];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_44_[i_] = fmaxf(highest1[0], raised_43[0]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) highest1[i_] = raised_44_[0];
+                    }
+                    // cycle 277, stage 1: sub.shrink_50 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:110:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_50[i_] = (highest1_age1[0] - highest1[0]);
+                    }
+                    // cycle 278, stage 1: ffma.weights_48 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:108:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_40[(((2 * i_) & 127))], scores1_40[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
+                    }
+                    // cycle 440, stage 1: exp2.shrink_51 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:111:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_51[i_] = exp2_approx(shrink_50[0]);
+                    }
+                    // cycle 448, stage 1: exp2.weights_49 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:109:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_49[i_] = exp2_approx(weights_48[((i_ & 127))]);
+                    }
+                    // cycle 478, stage 1: store exp2.shrink_51 to shrink_51
+                    channel_shrink_51.producer_acquire(count_shrink_51 + i - 1);
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            shared_at<float>(channel_shrink_51.slot(count_shrink_51 + i - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_51[0];
+                    }
+                    fence_async_shared();
+                    channel_shrink_51.producer_commit(count_shrink_51 + i - 1);
+                    if (i >= 2) dependence3.wait(count_dependence3 + i - 2);
+                    dependence8.wait(count_dependence8 + i);
+                    // cycle 1384, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 127))], weights_49[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence11.arrive_at_first(count_dependence11 + i - 1);
+                    // cycle 1514, stage 1: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:113:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_49[(((2 * i_) & 127))], weights_49[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
+                        }
+                    }
+                    // cycle 1642, stage 1: mul.26 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:112:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) mulf_26[i_] = (total1_19[0] * shrink_51[0]);
+                    }
+                    // cycle 1824, stage 1: add.28 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:118:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) total1_19[i_] = (mulf_26[0] + reduce_27[0]);
+                    }
+                    scheduling_fence(opaque, highest1, mulf_26, raised_43, reduce_27, shrink_50, shrink_51, total1_19);
+                    dependence6.wait(count_dependence6 + i);
+                    // cycle 2000, stage 0: get.scores1_40 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:97:34)
+                    {
+                        tensor_memory_load_tile(scores1_40, tensor_memory + 256 + (thread.warp % 4 << 21));
+                    }
+                    dependence9.arrive(count_dependence9 + i);
+                    // cycle 2286, stage 0: reduce_max.raised_42 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:98:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_42[i_] = -INFINITY;
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores1_40[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_42[0] = fmaxf(raised_42[0], chains_[i_]);
+                        }
+                    }
+                }
+                // cycle 234, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_43[i_] = (raised_42[0] * raised[0]);
                 }
                 #pragma unroll
                 for (int i_ = 0; i_ < 1; ++i_) highest1_age1[i_] = highest1[0];
-                // cycle 289, stage 1: max.raised_44 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:104:20)
+                // cycle 255, stage 1: max.raised_44 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:104:20)
                 {
                     float raised_44_[1];
                     #pragma unroll
@@ -657,27 +657,27 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest1[i_] = raised_44_[0];
                 }
-                // cycle 311, stage 1: sub.shrink_50 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:110:20)
+                // cycle 277, stage 1: sub.shrink_50 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:110:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink_50[i_] = (highest1_age1[0] - highest1[0]);
                 }
-                // cycle 480, stage 1: ffma.weights_48 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:108:21)
+                // cycle 278, stage 1: ffma.weights_48 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:108:21)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores1_40[(((2 * i_) & 127))], scores1_40[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest1[0], highest1[0]})), weights_48[2 * i_], weights_48[2 * i_ + 1]);
                 }
-                // cycle 481, stage 1: exp2.shrink_51 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:111:20)
+                // cycle 440, stage 1: exp2.shrink_51 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:111:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink_51[i_] = exp2_approx(shrink_50[0]);
                 }
-                // cycle 510, stage 1: exp2.weights_49 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:109:21)
+                // cycle 448, stage 1: exp2.weights_49 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:109:21)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 128; ++i_) weights_49[i_] = exp2_approx(weights_48[((i_ & 127))]);
                 }
-                // cycle 519, stage 1: store exp2.shrink_51 to shrink_51
+                // cycle 478, stage 1: store exp2.shrink_51 to shrink_51
                 channel_shrink_51.producer_acquire(count_shrink_51 + n - 1);
                 {
                     #pragma unroll
@@ -686,7 +686,21 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 fence_async_shared();
                 channel_shrink_51.producer_commit(count_shrink_51 + n - 1);
-                // cycle 1446, stage 1: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:113:13)
+                if (n > 1) dependence3.wait(count_dependence3 + n - 2);
+                dependence8.wait(count_dependence8 + n - 1);
+                // cycle 1384, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
+                {
+                    #pragma unroll
+                    for (int j_ = 0; j_ < 4; ++j_) {
+                        uint32_t words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 127))], weights_49[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                    }
+                    tensor_memory_wait_store();
+                }
+                dependence11.arrive_at_first(count_dependence11 + n - 1);
+                // cycle 1514, stage 1: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:113:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) reduce_27[i_] = 0.0f;
@@ -700,26 +714,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                     }
                 }
-                if (n > 1) dependence3.wait(count_dependence3 + n - 2);
-                dependence8.wait(count_dependence8 + n - 1);
-                // cycle 1446, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 4; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_49[(((2 * (16 * j_ + i_) + 0) & 127))], weights_49[(((2 * (16 * j_ + i_) + 1) & 127))]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence11.arrive_at_first(count_dependence11 + n - 1);
-                // cycle 1858, stage 1: mul.26 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:112:13)
+                // cycle 1642, stage 1: mul.26 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:112:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) mulf_26[i_] = (total1_19[0] * shrink_51[0]);
                 }
-                // cycle 1879, stage 1: add.28 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:118:13)
+                // cycle 1824, stage 1: add.28 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:118:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) total1_19[i_] = (mulf_26[0] + reduce_27[0]);
@@ -738,7 +738,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         // truncf.15 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:158:11)
         {
             float acc1_17_[128];
-            tensor_memory_load_tile(acc1_17_, tensor_memory + 256 + (thread.warp % 4 << 21));
+            tensor_memory_load_tile(acc1_17_, tensor_memory + 384 + (thread.warp % 4 << 21));
             float divf_14_[128];
             #pragma unroll
             for (int i_ = 0; i_ < 128; ++i_) divf_14_[i_] = divide(acc1_17_[((i_ & 127))], total1_19[0]);
@@ -804,7 +804,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_shrink_39.consumer_wait(count_shrink_39);
-                // cycle 1730, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
+                // cycle 1696, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
                 {
                     float read_0[1];
                     const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39);
@@ -893,9 +893,9 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     tensor_memory_wait_store();
                 }
                 dependence12.arrive_at_first(count_dependence12);
+                channel_shrink_39.consumer_release(count_shrink_39);
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_shrink_39.consumer_release(count_shrink_39 + i - 1);
                     channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
                     if (i >= 2) dependence4.wait(count_dependence4 + i - 2);
                     // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
@@ -905,76 +905,76 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
                         float acc1_66_0_[16];
-                        tensor_memory_load(acc1_66_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        tensor_memory_load(acc1_66_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc1_66_0_);
                         float acc1_66_1_[16];
-                        tensor_memory_load(acc1_66_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                        tensor_memory_load(acc1_66_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
                         {
                             float words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
                         }
                         tensor_memory_wait_load(acc1_66_1_);
                         float acc1_66_2_[16];
-                        tensor_memory_load(acc1_66_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                        tensor_memory_load(acc1_66_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
                         {
                             float words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
                         }
                         tensor_memory_wait_load(acc1_66_2_);
                         float acc1_66_3_[16];
-                        tensor_memory_load(acc1_66_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                        tensor_memory_load(acc1_66_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
                         {
                             float words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
                         }
                         tensor_memory_wait_load(acc1_66_3_);
                         float acc1_66_4_[16];
-                        tensor_memory_load(acc1_66_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                        tensor_memory_load(acc1_66_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
                         {
                             float words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_load(acc1_66_4_);
                         float acc1_66_5_[16];
-                        tensor_memory_load(acc1_66_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                        tensor_memory_load(acc1_66_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
                         {
                             float words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
                         }
                         tensor_memory_wait_load(acc1_66_5_);
                         float acc1_66_6_[16];
-                        tensor_memory_load(acc1_66_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                        tensor_memory_load(acc1_66_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
                         {
                             float words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
                         }
                         tensor_memory_wait_load(acc1_66_6_);
                         float acc1_66_7_[16];
-                        tensor_memory_load(acc1_66_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                        tensor_memory_load(acc1_66_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
                         {
                             float words_[16];
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
                         }
                         tensor_memory_wait_load(acc1_66_7_);
                         {
@@ -982,7 +982,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
                     }
@@ -990,7 +990,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_shrink_51.consumer_release(count_shrink_51 + i - 1);
                     channel_shrink_39.consumer_wait(count_shrink_39 + i);
                     dependence1.wait(count_dependence1 + i - 1);
-                    // cycle 1730, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
+                    // cycle 1696, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
                     {
                         float read_0[1];
                         const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39 + i);
@@ -1079,8 +1079,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         tensor_memory_wait_store();
                     }
                     dependence12.arrive_at_first(count_dependence12 + i);
+                    channel_shrink_39.consumer_release(count_shrink_39 + i);
                 }
-                channel_shrink_39.consumer_release(count_shrink_39 + n - 1);
                 channel_shrink_51.consumer_wait(count_shrink_51 + n - 1);
                 if (n > 1) dependence4.wait(count_dependence4 + n - 2);
                 // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
@@ -1090,76 +1090,76 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
                     float acc1_66_0_[16];
-                    tensor_memory_load(acc1_66_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                    tensor_memory_load(acc1_66_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
                     tensor_memory_wait_load(acc1_66_0_);
                     float acc1_66_1_[16];
-                    tensor_memory_load(acc1_66_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                    tensor_memory_load(acc1_66_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
                     {
                         float words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
                     }
                     tensor_memory_wait_load(acc1_66_1_);
                     float acc1_66_2_[16];
-                    tensor_memory_load(acc1_66_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                    tensor_memory_load(acc1_66_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
                     {
                         float words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
                     }
                     tensor_memory_wait_load(acc1_66_2_);
                     float acc1_66_3_[16];
-                    tensor_memory_load(acc1_66_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                    tensor_memory_load(acc1_66_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
                     {
                         float words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
                     }
                     tensor_memory_wait_load(acc1_66_3_);
                     float acc1_66_4_[16];
-                    tensor_memory_load(acc1_66_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                    tensor_memory_load(acc1_66_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
                     {
                         float words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
                     }
                     tensor_memory_wait_load(acc1_66_4_);
                     float acc1_66_5_[16];
-                    tensor_memory_load(acc1_66_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                    tensor_memory_load(acc1_66_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
                     {
                         float words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
                     }
                     tensor_memory_wait_load(acc1_66_5_);
                     float acc1_66_6_[16];
-                    tensor_memory_load(acc1_66_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                    tensor_memory_load(acc1_66_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
                     {
                         float words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
                     }
                     tensor_memory_wait_load(acc1_66_6_);
                     float acc1_66_7_[16];
-                    tensor_memory_load(acc1_66_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                    tensor_memory_load(acc1_66_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
                     {
                         float words_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
                     }
                     tensor_memory_wait_load(acc1_66_7_);
                     {
@@ -1167,7 +1167,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
                     }
                     tensor_memory_wait_store();
                 }
@@ -1244,16 +1244,16 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load_pair(channel_y_24.slot(count_y_24) + 8192, &map_k_desc, of_first(channel_y_24.full(count_y_24)), 64, y_ + pair_rank * 64);
                         }
                     }
-                    for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 1: load z (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:119:12)
-                        channel_z.producer_acquire(count_z + i - 1);
-                        if (thread.leader) {
-                            if (pair_rank == 0) mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
-                            {
-                                const int32_t y_ = first_key_2 + ((i - 1) * 128);
-                                tma_load_pair(channel_z.slot(count_z + i - 1), &map_v_desc, of_first(channel_z.full(count_z + i - 1)), 0 + pair_rank * 64, y_);
-                            }
+                    // cycle 1723, stage 0: load z (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:119:12)
+                    channel_z.producer_acquire(count_z);
+                    if (thread.leader) {
+                        if (pair_rank == 0) mbarrier_arrive_expect(channel_z.full(count_z), 32768);
+                        {
+                            const int32_t y_ = first_key_2;
+                            tma_load_pair(channel_z.slot(count_z), &map_v_desc, of_first(channel_z.full(count_z)), 0 + pair_rank * 64, y_);
                         }
+                    }
+                    for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load y_24 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:70:15)
                         channel_y_24.producer_acquire(count_y_24 + i);
                         if (thread.leader) {
@@ -1264,14 +1264,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load_pair(channel_y_24.slot(count_y_24 + i) + 8192, &map_k_desc, of_first(channel_y_24.full(count_y_24 + i)), 64, y_ + pair_rank * 64);
                             }
                         }
-                    }
-                    // cycle 0, stage 1: load z (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:119:12)
-                    channel_z.producer_acquire(count_z + n - 1);
-                    if (thread.leader) {
-                        if (pair_rank == 0) mbarrier_arrive_expect(channel_z.full(count_z + n - 1), 32768);
-                        {
-                            const int32_t y_ = first_key_2 + ((n - 1) * 128);
-                            tma_load_pair(channel_z.slot(count_z + n - 1), &map_v_desc, of_first(channel_z.full(count_z + n - 1)), 0 + pair_rank * 64, y_);
+                        // cycle 1723, stage 0: load z (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:119:12)
+                        channel_z.producer_acquire(count_z + i);
+                        if (thread.leader) {
+                            if (pair_rank == 0) mbarrier_arrive_expect(channel_z.full(count_z + i), 32768);
+                            {
+                                const int32_t y_ = first_key_2 + (i * 128);
+                                tma_load_pair(channel_z.slot(count_z + i), &map_v_desc, of_first(channel_z.full(count_z + i)), 0 + pair_rank * 64, y_);
+                            }
                         }
                     }
                 }
@@ -1323,14 +1323,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_24.slot(count_y_24));
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x0.slot(count_x0));
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                         tcgen05_commit_pair(channel_y_24.empty(count_y_24), 3);
                         dependence5.completed_pair(count_dependence5);
                     }
@@ -1344,14 +1344,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_24.slot(position_y_24));
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x0.slot(count_x0));
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 384, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                             tcgen05_commit_pair(channel_y_24.empty(position_y_24), 3);
                             dependence5.completed_pair(count_dependence5 + i);
                         }
@@ -1423,14 +1423,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_24.slot(count_y_24));
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x1.slot(count_x1));
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                         tcgen05_commit_pair(channel_y_24.empty(count_y_24), 3);
                         dependence6.completed_pair(count_dependence6);
                     }
@@ -1443,14 +1443,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_24.slot(position_y_24));
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x1.slot(count_x1));
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 128, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 256, 128), 0);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 256, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                             tcgen05_commit_pair(channel_y_24.empty(position_y_24), 3);
                             dependence6.completed_pair(count_dependence6 + i);
                         }
@@ -1535,14 +1535,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         // cycle 512, stage 1: dot.acc0_61 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:128:18)
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(position1_z), 16384);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
                             dependence0.completed_pair(count_dependence0 + i - 1);
                             dependence1.completed_pair(count_dependence1 + i - 1);
                         }
@@ -1552,14 +1552,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         // cycle 1666, stage 1: dot.acc1_70 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:136:18)
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(position1_z), 16384);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                            tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                            tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
                             tcgen05_commit_pair(channel_z.empty(position1_z), 3);
                             dependence2.completed_pair(count_dependence2 + i - 1);
                             dependence3.completed_pair(count_dependence3 + i - 1);
@@ -1574,14 +1574,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 512, stage 1: dot.acc0_61 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:128:18)
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 128 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory, tensor_memory + 256 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
                         dependence0.completed_pair(count_dependence0 + n - 1);
                         dependence1.completed_pair(count_dependence1 + n - 1);
                     }
@@ -1591,14 +1591,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 1666, stage 1: dot.acc1_70 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:136:18)
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
-                        tcgen05_mma_f16<2>(tensor_memory + 256, tensor_memory + 384 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 32, descriptor_advance(descriptor_b, 8192), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 40, descriptor_advance(descriptor_b, 10240), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 48, descriptor_advance(descriptor_b, 12288), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
+                        tcgen05_mma_f16<2>(tensor_memory + 384, tensor_memory + 128 + 56, descriptor_advance(descriptor_b, 14336), instruction_descriptor(F16, F16, false, true, 256, 128), 1);
                         tcgen05_commit_pair(channel_z.empty(count_z + n - 1), 3);
                         dependence2.completed_pair(count_dependence2 + n - 1);
                         dependence3.completed_pair(count_dependence3 + n - 1);
