@@ -102,10 +102,12 @@ def granted(loops: Sequence[Scheduled]) -> tuple[Granted, ...]:
     return tuple(found[key] for key in sorted(found))
 
 
-def fits(groups: Sequence[Granted], one: Scheduled) -> bool:
-    """Whether a thread block has the registers that groups of several loops need together."""
+def fits(groups: Sequence[Granted], one: Scheduled, loading: int = 0) -> bool:
+    """Whether a thread block has the registers that groups of several loops need together, and `loading` for
+    each thread of a warpgroup that loads."""
     wide = [group for group in groups if not only_moves(group)]
-    return sum(32 * group.warps * group.registers for group in wide) <= _left(groups, one)
+    more = 128 * max(0, loading - one.machine.limits.narrow_registers)
+    return sum(32 * group.warps * group.registers for group in wide) + more <= _left(groups, one)
 
 
 def most_alike(groups: Sequence[Granted], one: Scheduled) -> int:
