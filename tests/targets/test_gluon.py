@@ -29,6 +29,7 @@ from twill.emulate.arrays import decoded, encoded
 from twill.export import exported
 from twill.extract.frontend.gluon import Compiled, compiled
 from twill.generated import Generated
+from twill.inputs import Inputs
 from twill.ir.loop import Blocked, Function, Linear, NvidiaMma, Pointer, Slice
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
@@ -205,4 +206,4 @@ def test_layouts_of_groups_with_other_numbers_of_warps() -> None:
 def test_what_only_the_cuda_has_is_not_exported(kernel: str, reason: str) -> None:
     _, scheduled = loops(kernel)
     with pytest.raises(TwillError, match=reason):
-        exported(Generated(program(kernel), scheduled, {}, ""), "gluon")
+        exported(Generated(Inputs(kernel), program(kernel), scheduled, {}, ""), "gluon")
