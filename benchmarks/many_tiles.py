@@ -1,4 +1,4 @@
-# pyright: basic, reportArgumentType=false, reportMissingImports=false
+# pyright: basic, reportArgumentType=false, reportMissingImports=false, reportGeneralTypeIssues=false, reportAssignmentType=false
 """Loops larger than any example, for benchmarks/speed.py: attention forward with four and eight query
 sub-tiles that share every key and value, scores clipped and biased by key; and backward with eight blocks of
 queries in each step.

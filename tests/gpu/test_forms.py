@@ -24,6 +24,8 @@ NUMBERS = {
     "taps": 2,
     "slope": 0.125,
     "stride": 256,
+    "a_stride": 256,
+    "b_stride": 256,
     "split": 128,
 }
 SCALED = {"K": 640}
