@@ -45,6 +45,11 @@ def text_of(module: Module, op: Op) -> str:
     return module.text[op.span.start : op.span.end]
 
 
+def accumulated(first: str, second: str, kind: str) -> str:
+    """The text of a sum of two tiles of floats of a type."""
+    return f"arith.addf {first}, {second} : {kind}"
+
+
 def added(first: str, second: str, kind: str) -> str:
     """The text of a sum of two scalars of a type."""
     return f"arith.addi {first}, {second} : {kind}"

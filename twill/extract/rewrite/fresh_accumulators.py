@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from re import escape, sub
 
-from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Block, Module, Op, Scalar, Tensor, Token, Value
 from twill.ops.table import role
@@ -99,7 +99,7 @@ def _edits(module: Module, update: _Update, following: Mapping[int, Op]) -> Iter
         result, part = load.results[0], f"{load.results[0].name}_part"
         yield Edit(load.span.start, load.span.end, _renamed(text_of(module, load), result.name, part))
         place, kind = following[load.index].span.start, type_text(module, result.type)
-        total = f"{result.name} = arith.addf {store.operands[-2].name}, {part} : {kind} {UNKNOWN} "
+        total = f"{result.name} = {accumulated(store.operands[-2].name, part, kind)} {UNKNOWN} "
         yield Edit(place, place, total)
 
 

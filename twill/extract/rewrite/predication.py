@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from twill.extract.dependence.loops import LOOPS, loops
 from twill.extract.ranges import Ranges
-from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Block, Function, Module, Op, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
@@ -304,7 +304,7 @@ def _apart(out: _Writer, side: _Side, op: Op, text: str) -> None:
     operands = [side.name(value) for value in op.operands]
     text = _with_operands(text, [*operands[:2], zeros, *operands[3:]])
     out.original(op, text.replace(result, part, 1))
-    out.text += f"{result} = arith.addf {operands[2]}, {part} : {kind} {UNKNOWN} "
+    out.text += f"{result} = {accumulated(operands[2], part, kind)} {UNKNOWN} "
 
 
 def _with_operands(text: str, operands: Sequence[str]) -> str:
