@@ -299,6 +299,7 @@ def _mask(op: Op) -> int:
 def _apart(out: _Writer, side: _Side, op: Op, text: str) -> None:
     """An MMA that adds to zeros, and the sum of that and its accumulator."""
     kind, zero = type_text(out.module, op.result.type), zero_text(out.module, op.result.type)
+    assert kind, "only tiles that can be named are predicated"
     zeros = out.op(f"{named('constant')} {zero}")
     result, part = side.name(op.result), f"{side.name(op.result)}_part"
     operands = [side.name(value) for value in op.operands]
