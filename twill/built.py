@@ -20,12 +20,14 @@ from twill.subtiles import COUNT
 
 FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
+LEAST_GROUPS = 3
+"""Warp groups that are tried at least: one that loads, two that compute."""
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried, by attempt."""
 SLOWER = 1.5
 """How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
 is taken to be better (estimate)."""
-RETRIES = 3
+RETRIES = 5
 """Time limits for each loop after which no other kernel is tried."""
 
 
@@ -78,7 +80,7 @@ class _Retry:
     make: Callable[[], Generated]
     slowest: float = inf
     """Simulated cycles of an iteration of each loop, together, above which the warning is better."""
-    cycles: Callable[[Generated], float] = pace
+    cycles: Callable[[Generated], float] = pace_of_sm
     """These cycles: of a thread block, or of an SM."""
 
 
@@ -90,9 +92,9 @@ def without_warnings(
     on_progress: ProgressCallback = lambda name, event: None,
 ) -> Generated | None:
     """Another kernel where ptxas spilled registers or serialized MMAs (`said`): with sub-tiles, with fewer
-    thread blocks on an SM, scheduled for fewer registers, or in another form; its last note says which. None
-    where the user has decided, or no such kernel is right and built without these warnings in the time that
-    there is."""
+    thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last note
+    says which. None where the user has decided, or no such kernel is right and built without these warnings
+    in the time that there is."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
@@ -122,28 +124,42 @@ def _retries(
 
     if inputs.subtile is None and made.subtile == 1:
         divided = making(replace(made.inputs, subtile=COUNT))
-        yield _Retry(f"{COUNT} sub-tiles", f"rows are divided into {COUNT} sub-tiles", divided, pace(made))
+        why = f"rows are divided into {COUNT} sub-tiles"
+        yield _Retry(f"{COUNT} sub-tiles", why, divided, pace(made), pace)
     if inputs.registers is not None:
         return
     for blocks in _fewer_blocks(made):
         what = f"{blocks} thread blocks on an SM"
         fewer = making(made.inputs, blocks)
-        yield _Retry(what, f"{what} at most", fewer, SLOWER * pace_of_sm(made), pace_of_sm)
-    slowest = pace(made.others[0]) if made.others else SLOWER * pace(made)
-    for form, limit in ((made, slowest), *((other, SLOWER * pace(other)) for other in made.others)):
+        yield _Retry(what, f"{what} at most", fewer, SLOWER * pace_of_sm(made))
+    for groups in _fewer_groups(inputs, made):
+        what = f"{groups} warp groups"
+        fewer = making(replace(made.inputs, groups=groups))
+        yield _Retry(what, f"scheduled for {what}", fewer, SLOWER * pace_of_sm(made))
+    for form in (made, *made.others):
+        alone = form is not made or not made.others
+        limit = (SLOWER * pace_of_sm(form), pace_of_sm) if alone else (pace(made.others[0]), pace)
         before = "" if form is made else f"not {made.form}, "
         if form is not made:
             yield _Retry(f"it not {made.form}", f"not {made.form}", partial(_itself, form))
         for registers in _fewer_registers(form):
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
-            yield _Retry(f"{before}{what}", f"{before}scheduled for {what}", other, limit)
+            yield _Retry(f"{before}{what}", f"{before}scheduled for {what}", other, *limit)
 
 
 def _fewer_blocks(made: Generated) -> Iterator[int]:
     """Numbers of thread blocks on an SM: each has more registers then."""
     most = made.program.resident_blocks
     yield from range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1)
+
+
+def _fewer_groups(inputs: Inputs, made: Generated) -> Iterator[int]:
+    """Numbers of warp groups where more than two compute: ptxas compiles all of them for the registers that
+    the thread block is launched with."""
+    most = max(len(one.solution.groups) for one in made.loops)
+    if inputs.groups is None:
+        yield from range(most - 1, LEAST_GROUPS - 1, -1)
 
 
 def _fewer_registers(made: Generated) -> Iterator[int]:

@@ -94,10 +94,14 @@ def _built(out: Path, made: "Generated", requested: "Inputs", wanted: "GenerateO
     from twill.built import without_warnings
     from twill.cli.output import note, write_all
     from twill.generate import files
-    from twill.launch.build import LIBRARY, LOG
+    from twill.launch.build import LIBRARY, LOG, TooFewRegistersError
     from twill.launch.build import build as built
 
-    warnings = built(out)
+    failed: TooFewRegistersError | None = None
+    try:
+        warnings = built(out)
+    except TooFewRegistersError as few:
+        failed, warnings = few, (few.message,)
     if warnings:
         other = worker.watched(
             lambda on_progress: without_warnings(requested, wanted, made, warnings, on_progress)
@@ -107,6 +111,8 @@ def _built(out: Path, made: "Generated", requested: "Inputs", wanted: "GenerateO
             write_all(out, files(made))
             warnings = built(out)
             click.echo(f"note: {made.program.notes[-1]}", err=True)
+        elif failed:
+            raise failed
         elif requested.registers is None and not wanted.schedules:
             click.echo("note: scheduling for fewer registers does not prevent this warning:", err=True)
     note(out, [out / LIBRARY, out / LOG])

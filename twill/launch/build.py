@@ -64,9 +64,13 @@ def nvcc() -> tuple[int, int]:
     return major, minor
 
 
+class TooFewRegistersError(TwillError):
+    """ptxas has fewer registers per thread than an instruction needs (C7602)."""
+
+
 def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Make kernel.so and ptxas.txt of the kernel.cu in a folder, with `flags` of nvcc besides its own; gives
-    what ptxas warned of."""
+    what ptxas warned of. Raises TooFewRegistersError, or TwillError where nvcc fails for another reason."""
     nvcc()
     made = folder / f".{LIBRARY}.{os.getpid()}"
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
@@ -76,6 +80,11 @@ def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
     if done.returncode:
         made.unlink(missing_ok=True)
         (folder / LIBRARY).unlink(missing_ok=True)
+        if few := search(r"\(C7602\) Insufficient registers \((\d+)\)", done.stderr):
+            raise TooFewRegistersError(
+                f"{few[1]} registers per thread are too few for an instruction",
+                help="fewer warp groups (--groups) have more registers each",
+            )
         raise TwillError(
             f"nvcc can not build {folder / SOURCE}:\n{done.stderr.strip()}", help="please report this"
         )
@@ -107,9 +116,15 @@ def cached(
         nvcc()
         made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
         try:
-            _built(made, make())
-            if (said := complaints(made)) and (other := again(said)):
+            try:
+                _built(made, make())
+                said = complaints(made)
+            except TooFewRegistersError as few:
+                said = (few.message,)
+            if said and (other := again(said)):
                 _built(made, other)
+            elif not (made / LIBRARY).exists():
+                raise TwillError(said[0], help="fewer warp groups (--groups) have more registers each")
             record(made, sorted(path.name for path in made.iterdir()), "compile")
             _rename(made, home / name)
         finally:
