@@ -40,9 +40,9 @@ class Attempt:
 
     def cycles(self) -> float:
         """Predicted machine cycles of an iteration of each loop, together."""
-        from twill.simulate.predict import predict
+        from twill.simulate.predict import of_block
 
-        return sum(found.interval for found in predict(self.program, self.loops).loops.values())
+        return of_block(self.program, self.loops)
 
     def of_sm(self) -> float:
         """The same of an SM that several thread blocks share."""

@@ -128,17 +128,17 @@ def _retries(
         yield _Retry(f"{COUNT} sub-tiles", why, divided, pace(made), pace)
     if inputs.registers is not None:
         return
+    slowest = SLOWER * pace_of_sm(made)
     for blocks in _fewer_blocks(made):
         what = f"{blocks} thread blocks on an SM"
-        fewer = making(made.inputs, blocks)
-        yield _Retry(what, f"{what} at most", fewer, SLOWER * pace_of_sm(made))
+        yield _Retry(what, f"{what} at most", making(made.inputs, blocks), slowest)
     for groups in _fewer_groups(inputs, made):
         what = f"{groups} warp groups"
         fewer = making(replace(made.inputs, groups=groups))
-        yield _Retry(what, f"scheduled for {what}", fewer, SLOWER * pace_of_sm(made))
+        yield _Retry(what, f"scheduled for {what}", fewer, slowest)
+    first = (pace(made.others[0]), pace) if made.others else (slowest, pace_of_sm)
     for form in (made, *made.others):
-        alone = form is not made or not made.others
-        limit = (SLOWER * pace_of_sm(form), pace_of_sm) if alone else (pace(made.others[0]), pace)
+        limit = first if form is made else (SLOWER * pace_of_sm(form), pace_of_sm)
         before = "" if form is made else f"not {made.form}, "
         if form is not made:
             yield _Retry(f"it not {made.form}", f"not {made.form}", partial(_itself, form))

@@ -99,9 +99,9 @@ def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[G
     """The kernel with sub-tiles; nothing where its loops are not faster than whole tiles, which take `before`
     cycles."""
     made = _alternative(replace(inputs, subtile=COUNT), session)
-    if made is None or not better(pace(made), before):
+    if made is None or not better(cycles := pace(made), before):
         return ()
-    said = note(pace(made), before)
+    said = note(cycles, before)
     session.on_progress(made.program.function.name, Progress(0.0, "sub-tiles", 0, "note", said))
     return (noted(replace(made, form=DIVIDED), said),)
 

@@ -89,9 +89,9 @@ def source(program: Program, loops: Sequence[Scheduled]) -> str:
 
 def pace(made: Generated) -> float:
     """Simulated machine cycles of an iteration of each loop, together."""
-    from twill.simulate.predict import predict
+    from twill.simulate.predict import of_block
 
-    return sum(loop.interval for loop in predict(made.program, made.loops).loops.values())
+    return of_block(made.program, made.loops)
 
 
 def pace_of_sm(made: Generated) -> float:

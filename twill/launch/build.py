@@ -116,15 +116,16 @@ def cached(
         nvcc()
         made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
         try:
+            failed: TooFewRegistersError | None = None
             try:
                 _built(made, make())
                 said = complaints(made)
             except TooFewRegistersError as few:
-                said = (few.message,)
+                failed, said = few, (few.message,)
             if said and (other := again(said)):
                 _built(made, other)
-            elif not (made / LIBRARY).exists():
-                raise TwillError(said[0], help="fewer warp groups (--groups) have more registers each")
+            elif failed:
+                raise failed
             record(made, sorted(path.name for path in made.iterdir()), "compile")
             _rename(made, home / name)
         finally:

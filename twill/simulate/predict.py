@@ -51,6 +51,11 @@ def busy(one: Scheduled) -> float:
     return bounds(one.problem).resource.value * one.problem.resolution.cycles_per_unit
 
 
+def of_block(program: Program, loops: Sequence[Scheduled]) -> float:
+    """Machine cycles of a thread block for an iteration of each loop, together."""
+    return sum(found.interval for found in predict(program, loops).loops.values())
+
+
 def of_sm(program: Program, loops: Sequence[Scheduled]) -> float:
     """Machine cycles of an SM for an iteration of each loop, together: thread blocks that share it hide what
     the others wait for, until a unit is always busy."""
