@@ -8,7 +8,7 @@ characters of `Module.text`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -366,11 +366,16 @@ class Function:
 
     def users(self) -> Mapping[int, Sequence[Op]]:
         """By value id: the operations that have it as operand, in the order of the text."""
-        found = dict[int, list[Op]]()
-        for op in self.walk():
-            for value in op.operands:
-                found.setdefault(value.id, []).append(op)
-        return found
+        return users_of(self.walk())
+
+
+def users_of(ops: Iterable[Op]) -> dict[int, list[Op]]:
+    """By value id: those of the operations that have it as operand, in their order."""
+    found = dict[int, list[Op]]()
+    for op in ops:
+        for value in op.operands:
+            found.setdefault(value.id, []).append(op)
+    return found
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -22,6 +22,7 @@ from twill.ir.loop import (
     Token,
     Type,
     Value,
+    users_of,
 )
 from twill.ir.names import value_names
 from twill.ops.mma import inputs
@@ -112,10 +113,7 @@ class Carry:
 def read(module: Module, function: Function) -> Code:
     """Index a function."""
     ops = {op.index: op for op in function.walk()}
-    users: dict[int, list[Op]] = {}
-    for op in ops.values():
-        for operand in op.operands:
-            users.setdefault(operand.id, []).append(op)
+    users = users_of(ops.values())
     return Code(
         module,
         function,
@@ -432,10 +430,7 @@ def _named(code: Code, classes: Iterable[list[Value]]) -> Mapping[int, str]:
 def into_shared(ops: Sequence[Op], slots: Collection[int]) -> frozenset[int]:
     """Of operations that are executed together, the changes of a layout on the way into shared memory, which
     takes a tile in any layout: what only an allocation reads, and the values that go to `slots`."""
-    readers: dict[int, list[Op]] = {}
-    for op in ops:
-        for value in op.operands:
-            readers.setdefault(value.id, []).append(op)
+    readers = users_of(ops)
     return frozenset(
         op.index
         for op in ops

@@ -330,9 +330,7 @@ def _defined(loop: Loop) -> set[int]:
 
 def _following(loop: Loop) -> tuple[Op, ...]:
     """The operations behind the loop in its block."""
-    blocks = [block for op in loop.function.walk() for region in op.regions for block in region.blocks]
-    blocks += loop.function.body.blocks if loop.function.body else ()
-    home = next(block for block in blocks if any(op is loop.op for op in block.ops))
+    home = next(block for block in loop.function.blocks() if any(op is loop.op for op in block.ops))
     return home.ops[[op is loop.op for op in home.ops].index(True) + 1 :]
 
 

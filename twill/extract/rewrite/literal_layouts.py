@@ -15,7 +15,19 @@ from typing import TypeGuard
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.ir.distribution import bases, root
-from twill.ir.loop import Bases, Blocked, DotOperand, Encoding, Linear, Module, NvidiaMma, Op, Tensor, Value
+from twill.ir.loop import (
+    Bases,
+    Blocked,
+    DotOperand,
+    Encoding,
+    Linear,
+    Module,
+    NvidiaMma,
+    Op,
+    Tensor,
+    Value,
+    users_of,
+)
 from twill.ops.c import NARROW
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -66,10 +78,7 @@ def _buffered(module: Module) -> frozenset[int]:
     loops as operands of MMAs too."""
     ops = [op for function in module.functions for op in function.walk()]
     repeated = {inner.index for op in ops if role(op) == "for" for inner in op.inner()}
-    users: dict[int, list[Op]] = {}
-    for op in ops:
-        for value in op.operands:
-            users.setdefault(value.id, []).append(op)
+    users = users_of(ops)
 
     def goes(op: Op) -> bool:
         if role(op) != "layout":

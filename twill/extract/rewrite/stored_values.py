@@ -13,7 +13,7 @@ from math import prod
 
 from twill.extract.rewrite.edits import Edit, edited
 from twill.extract.rewrite.type_text import type_text
-from twill.ir.loop import Block, Function, Module, Op, Tensor, Type, Value
+from twill.ir.loop import Function, Module, Op, Tensor, Type, Value
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.row import Role
 from twill.ops.table import is_elementwise, named, role, writes_global
@@ -49,7 +49,7 @@ def _edits(module: Module, function: Function) -> Iterator[Edit]:
 
 def _pairs(function: Function) -> Iterator[tuple[Op, Op]]:
     """Each load with the store before it in its block, with no other write between."""
-    for block in _blocks(function):
+    for block in function.blocks():
         store: Op | None = None
         for op in block.ops:
             if role(op) == "pointer_load" and store is not None and not op.attributes.get("isVolatile"):
@@ -58,13 +58,6 @@ def _pairs(function: Function) -> Iterator[tuple[Op, Op]]:
                 store = op
             elif any(writes_global(one) for one in (op, *op.inner())):
                 store = None
-
-
-def _blocks(function: Function) -> Iterator[Block]:
-    yield from function.body.blocks if function.body else ()
-    for op in function.walk():
-        for region in op.regions:
-            yield from region.blocks
 
 
 @dataclass(frozen=True)

@@ -80,10 +80,7 @@ def indices(function: Function) -> frozenset[int]:
     Where such a number overflows, TTGIR's wraps around and addresses memory that is not the array's either:
     its C is plain. All other integers wrap in C too.
     """
-    users: dict[int, list[Op]] = {}
-    for op in function.walk():
-        for operand in op.operands:
-            users.setdefault(operand.id, []).append(op)
+    users = function.users()
     found = set[int]()
     for op in reversed(tuple(function.walk())):
         readers = [(reader, value) for value in op.results for reader in users.get(value.id, ())]

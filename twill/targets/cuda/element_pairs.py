@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from twill.ir.loop import Op, Tensor, Value
+from twill.ir.loop import Op, Tensor, Value, users_of
 from twill.ops.table import is_elementwise, lookup
 from twill.ops.values import element
 from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements
@@ -136,10 +136,7 @@ def paired_word(op: Op, dtype: str, *, scalar: bool = False) -> str | None:
 def fused(ops: Sequence[Op], kept: frozenset[int]) -> frozenset[int]:
     """The float32 multiplications, by value id, that one addition of the same statement reads and nothing
     else."""
-    readers: dict[int, list[Op]] = {}
-    for op in ops:
-        for value in op.operands:
-            readers.setdefault(value.id, []).append(op)
+    readers = users_of(ops)
 
     def added(value: Value) -> bool:
         users = readers.get(value.id, [])
