@@ -4,12 +4,9 @@ seen.
 Takes a `Scope` and an `Op`. Elementwise operations take their expression from the table of operations.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from math import prod
+from collections.abc import Sequence
 
-from twill.ir.channels import Channel, SlotTensor
-from twill.ir.loop import Attribute, MemDesc, Op, Tensor, Value
+from twill.ir.loop import Op, Tensor, Value
 from twill.ir.program import Program
 from twill.ir.statements import SLICES
 from twill.ops.c import c_type
@@ -18,7 +15,6 @@ from twill.ops.values import element
 from twill.targets.cuda import (
     atomics,
     device_maps,
-    linear_tiles,
     plain_dot,
     tensor_memory,
     through_scratch,
@@ -27,18 +23,17 @@ from twill.targets.cuda import (
 )
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
 from twill.targets.cuda.element_pairs import paired
-from twill.targets.cuda.elements import by_thread, guard, once, plain, refuse, written
+from twill.targets.cuda.elements import guard, once, refuse, written
 from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
-from twill.targets.cuda.expressions import atom, plus, times
-from twill.targets.cuda.fragments import Fragment, axes, holding, moves, together
-from twill.targets.cuda.linear_tiles import Spread, literal
+from twill.targets.cuda.expressions import plus, times
+from twill.targets.cuda.fragments import Fragment, holding, together
+from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.polynomial_parts import divided
 from twill.targets.cuda.register_tiles import (
     BITS,
     AnyPoint,
     Elements,
     Held,
-    Transposed,
     cast,
     declaration,
     held,
@@ -46,62 +41,17 @@ from twill.targets.cuda.register_tiles import (
     number,
     packed,
     point,
-    turned,
 )
-from twill.targets.cuda.scope import Form, Scope
+from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import (
     UNROLL,
-    Shared,
-    loaded,
-    scattered,
-    shared,
-    stored,
-    stored_by_columns,
-    unrolled,
 )
 from twill.targets.cuda.stores import vector_load, vector_store
-from twill.warp.channels import bits
+from twill.targets.cuda.through_shared import convert
+from twill.targets.cuda.views import VIEWS
 
-SWIZZLES = (128, 64, 32)
-"""Bytes of a line of a swizzle pattern."""
 FOLDED = {"add": plus, "multiply": times}
 """Indices whose terms that change nothing are not printed."""
-
-
-def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, address: str) -> None:
-    """Write a value to a slot. Raises ValueError for a tile that a slot can not hold."""
-    found, form = scope.program.value(value), scope.values[value]
-    if isinstance(form, str) and not isinstance(found.type, Tensor):
-        scope.lines.append(f"if (thread.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
-        return
-    maker = scope.program.op(found.producer) if found.producer is not None else None
-    kind = maker.operands[0].type if maker is not None and isinstance(found.type, MemDesc) else found.type
-    assert isinstance(kind, Tensor)
-    transposed, elements = isinstance(form, Transposed), scope.elements(found)
-    source = form.source if isinstance(form, Transposed) else elements
-    fragment = source.layout if isinstance(source, Held) else scope.layout(kind)
-    if tensor.encoding is None and scope.alike(channel) and (to := by_thread(kind, address)):
-        form = holding(kind)
-        one = point(form, "i_")
-        scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
-        scope.lines.append(f"    {to(one)} = {cast(kind, elements(one))};")
-        return
-    if tensor.encoding is None:
-        one = point(fragment, "i_")
-        body = f"{guard(once(fragment))}{plain(kind, address, one)} = {cast(kind, elements(one))};"
-        scope.lines += [
-            unrolled(fragment),
-            f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)",
-            f"    {body}",
-        ]
-        return
-    tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
-    tile = replace(tile, transposed=tile.transposed != transposed)
-    in_pairs = isinstance(source, Held) and isinstance(fragment, Fragment) and source.pack
-    if isinstance(source, Held) and in_pairs and tile.transposed and tile.bits == 16:
-        scope.lines += stored_by_columns(source, tile)
-    else:
-        _write_swizzled(scope, source, fragment, tile, kind)
 
 
 def execute(scope: Scope, op: Op) -> None:
@@ -218,102 +168,6 @@ def _reduce_together(scope: Scope, op: Op) -> None:
     scope.lines += tuples.lines(op, names, tiles, scope.scratch, scope.group_barrier())
     for name, value in zip(names, op.results, strict=True):
         scope.values[value.id] = held(name, value.type) if isinstance(value.type, Tensor) else name
-
-
-def _convert(scope: Scope, op: Op) -> None:
-    """Through shared memory where elements change threads; from where they lie there, if they were read. What
-    every thread can compute where it goes is not moved."""
-    source, result = op.operands[0].type, op.result.type
-    if op.operands[0].id in scope.loads:
-        assert isinstance(result, Tensor)
-        scope.values[op.result.id] = scope.converted(op.operands[0], result)
-        return
-    form = scope.form(op.operands[0])
-    if isinstance(form, str | Shared | Transposed) or (isinstance(form, Held) and not moves(source, result)):
-        scope.values[op.result.id] = form
-        return
-    assert isinstance(source, Tensor)
-    assert isinstance(result, Tensor)
-    seen = form if isinstance(form, Held) else turned(form, source, result)
-    if scope.narrow or not moves(source, result) or (seen is not form and _known(seen, result)):
-        scope.values[op.result.id] = seen
-        return
-    if (tile := scope.read_from.get(op.operands[0].id)) is not None:
-        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
-    elif (tile := _swizzled_scratch(scope, source)) is not None:
-        scope.lines.append(scope.group_barrier())
-        _write_scratch(scope, form, source, tile)
-        scope.lines.append(scope.group_barrier())
-        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
-    else:
-        _convert_by_elements(scope, op.result, source, result, form)
-
-
-def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Tensor, form: Elements) -> None:
-    name, one, fragment = scope.name(value), point(holding(source), "i_"), holding(source)
-    scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
-    scope.lines.append(
-        f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};"
-    )
-    scope.lines += [
-        scope.group_barrier(),
-        *([] if value.id in scope.targets else [declaration(result, name)]),
-    ]
-    scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
-    scope.values[value.id] = held(name, result)
-
-
-def _swizzled_scratch(scope: Scope, kind: Tensor) -> Shared | None:
-    """The scratch buffer as a tile in a swizzle, so that several elements move at once and without bank
-    conflicts; None for a tile that is no matrix of whole lines, or that threads hold more than once."""
-    size, form = bits(kind.dtype), holding(kind)
-    if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32) or once(form) != "true":
-        return None
-    columns = form.shape[1] // (form.across if isinstance(form, Fragment) else 1)
-    width = next((one for one in SWIZZLES if columns * size // 8 % one == 0), None)
-    if width is None:
-        return None
-    return Shared(scope.scratch, *kind.shape, size, width)
-
-
-def _write_scratch(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> None:
-    layout = form.layout if isinstance(form, Held) else holding(kind)
-    _write_swizzled(scope, form, layout, tile, kind)
-
-
-def _write_swizzled(
-    scope: Scope, form: Elements, layout: Fragment | Spread, tile: Shared, kind: Tensor
-) -> None:
-    """Write a tile to lines of a swizzle pattern: pairs or matrices where the lines stay whole, else element
-    by element."""
-    if isinstance(form, Held) and isinstance(layout, Fragment) and not tile.transposed:
-        try:
-            scope.lines += stored(form, tile)
-            return
-        except ValueError:  # a line would be torn, or the elements are not in pairs
-            pass
-    scope.lines += scattered(form, layout, tile, c_type(kind))
-
-
-def _known(form: Elements, kind: Tensor) -> bool:
-    """Whether each thread can compute the elements that it holds of a tile."""
-    try:
-        form(point(holding(kind), "i_"))
-    except ValueError:
-        return False
-    return True
-
-
-def _read_again(scope: Scope, value: Value, kind: Tensor, tile: str | Shared) -> Held:
-    """A tile that lies in shared memory, in another layout than it was read in."""
-    if isinstance(tile, Shared):
-        lines, found = loaded(kind, tile, f"read_{len(scope.lines)}")
-        scope.lines += [*lines, *([f"await_reads({found.name});"] if tile.address != scope.scratch else [])]
-        return found
-    name = scope.name(value)
-    scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]
-    scope.lines += written(kind, name, lambda one: number(kind, plain(kind, tile, one)))
-    return held(name, kind)
 
 
 def _dot(scope: Scope, op: Op) -> None:
@@ -457,66 +311,6 @@ def _read(program: Program) -> frozenset[int]:
     return frozenset(value.id for op in program.function.walk() for value in op.operands)
 
 
-# --- operations that only change how a value is seen ------------------------------------------------------
-
-
-def _same(scope: Scope, op: Op) -> Form:
-    return scope.form(op.operands[0])
-
-
-def _map(
-    scope: Scope,
-    op: Op,
-    source: Callable[[linear_tiles.Point], linear_tiles.Point],
-    otherwise: Form | None = None,
-) -> Form:
-    """A view of a tile in a linear layout, by which element of the operand each of its elements is."""
-    form = scope.form(op.operands[0])
-    if (
-        not callable(form)
-        or isinstance(form, Transposed)
-        or not any(literal(value.type) for value in (op.operands[0], op.result))
-    ):
-        return form if otherwise is None else otherwise
-    elements = form
-
-    def seen(one: AnyPoint) -> str:
-        if isinstance(one, linear_tiles.Point) or otherwise is _nowhere:
-            return elements(source(linear_point(one)))
-        if otherwise is None:
-            return elements(one)
-        assert callable(otherwise)
-        return otherwise(one)
-
-    return seen
-
-
-def _expand(scope: Scope, op: Op) -> Form:
-    axis = int(str(op.attributes["axis"]))
-    return _map(scope, op, lambda one: one.without(axis))
-
-
-def _broadcast(scope: Scope, op: Op) -> Form:
-    source, form = op.operands[0].type, scope.form(op.operands[0])
-    assert isinstance(source, Tensor)
-    if prod(source.shape) == 1 and callable(form) and not isinstance(form, Transposed):
-        only = form(point(scope.layout(source), "0"))  # every thread holds it, whatever the layouts
-        return lambda one: only
-    return _map(scope, op, lambda one: one.collapsed(source.shape))
-
-
-def _join(scope: Scope, op: Op) -> Form:
-    """The last coordinate chooses."""
-    first, second = (scope.elements(value) for value in op.operands)
-
-    def elements(point: AnyPoint) -> str:
-        one = linear_point(point)
-        last = len(one.shape) - 1
-        return f"({one.coordinate(last)} ? {second(one.without(last))} : {first(one.without(last))})"
-
-    return elements
-
-
 def _split(scope: Scope, op: Op) -> None:
     source = scope.elements(op.operands[0])
 
@@ -539,90 +333,6 @@ def _unpack(scope: Scope, op: Op) -> None:
         return expression(op, [source(one.halved(axis)), one.parity(axis)]) or ""
 
     scope.values[op.result.id] = scope.kept(op.result, elements)
-
-
-def _splat(scope: Scope, op: Op) -> Form:
-    text = number(op.operands[0].type, scope.scalar(op.operands[0]))
-    return lambda point: text
-
-
-def _range(scope: Scope, op: Op) -> Form:
-    assert isinstance(op.result.type, Tensor)
-    start, along = op.attributes["start"], axes(op.result.type)
-
-    def elements(one: AnyPoint) -> str:
-        if not isinstance(one, linear_tiles.Point):
-            return atom(plus(str(start), one.along(along).coordinate()))
-        place = one.coordinate(0)  # unsigned where it depends on the thread; TTGIR compares signed numbers
-        return atom(plus(str(start), f"int32_t{place}" if "thread." in place else place))
-
-    return elements
-
-
-def _transpose(scope: Scope, op: Op) -> Form:
-    tile = scope.form(op.operands[0])
-    if not isinstance(tile, Shared):
-        raise refuse(scope.program, op, "only a tile in shared memory can be transposed")
-    return replace(tile, transposed=not tile.transposed)
-
-
-def _reshape(scope: Scope, op: Op) -> Form:
-    source, result = op.operands[0].type, op.result.type
-    assert isinstance(source, Tensor)
-    assert isinstance(result, Tensor)
-    if tuple(n for n in source.shape if n > 1) == tuple(n for n in result.shape if n > 1):
-        return _map(scope, op, lambda one: one.reshaped(source.shape), scope.form(op.operands[0]))
-    return _map(scope, op, lambda one: one.reshaped(source.shape), _nowhere)
-
-
-def _nowhere(one: AnyPoint) -> str:
-    raise ValueError("its elements lie in other threads")
-
-
-def _transpose_registers(scope: Scope, op: Op) -> Form:
-    form, source = scope.form(op.operands[0]), op.operands[0].type
-    if isinstance(form, Shared | str):
-        raise refuse(scope.program, op, "can not be generated")
-    assert isinstance(source, Tensor)
-    if literal(source) and not isinstance(form, Transposed) and sum(size > 1 for size in source.shape) < 2:
-        return _turned_vector(op, form)
-    if literal(op.result.type):
-        order = tuple(int(str(axis)) for axis in _order(op))
-        return _map(scope, op, lambda one: one.permuted(order), _nowhere)
-    return form.source if isinstance(form, Transposed) else Transposed(form)
-
-
-def _turned_vector(op: Op, form: Elements) -> Form:
-    """A row for a column in a linear layout, or the other way round: its elements stay in order."""
-    source, result = op.operands[0].type, op.result.type
-    assert isinstance(source, Tensor)
-    assert isinstance(result, Tensor)
-    kept, shape = axes(result), source.shape
-
-    def elements(one: AnyPoint) -> str:
-        place = one if isinstance(one, linear_tiles.Point) else one.along(kept)
-        return form(linear_point(place).reshaped(shape))
-
-    return elements
-
-
-def _order(op: Op) -> tuple[Attribute, ...]:
-    """Of `tt.trans`; the dimensions exchanged where it names none."""
-    order = op.attributes.get("order")
-    return order if isinstance(order, tuple) else (1, 0)
-
-
-VIEWS = {
-    "tt.reshape": _reshape,
-    "tt.trans": _transpose_registers,
-    "ttg.local_alloc": _same,
-    "tt.broadcast": _broadcast,
-    "tt.splat": _splat,
-    "tt.make_range": _range,
-    "tt.expand_dims": _expand,
-    "tt.join": _join,
-    "ttg.memdesc_trans": _transpose,
-}
 
 
 def _tensor_load(scope: Scope, op: Op) -> None:
@@ -668,7 +378,7 @@ _STATEMENTS = {
     "ttg.fp4_to_fp": _unpack,
     "tt.store": _store,
     "tt.load": _load,
-    "ttg.convert_layout": _convert,
+    "ttg.convert_layout": convert,
     "tt.atomic_rmw": _atomic,
     named("atomic_exchange"): _exchange,
     "scf.if": _if,

@@ -17,11 +17,12 @@ from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import tensor_map
-from twill.targets.cuda.operations import execute, write_tile
+from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_loads import Kept, Loading, Units, kept_in_registers, loaded, loading, units
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Form, Scope, equal_loads
 from twill.targets.cuda.shared_tiles import boxed, copied, copy, filling_text
+from twill.targets.cuda.through_shared import write_tile
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.channels import bits

@@ -1,0 +1,171 @@
+"""Tiles that pass through shared memory: written to a slot of a channel, or converted to another layout.
+
+Takes a `Scope` and a value or a `ttg.convert_layout`; appends lines of C to the scope.
+"""
+
+from dataclasses import replace
+
+from twill.ir.channels import Channel, SlotTensor
+from twill.ir.loop import MemDesc, Op, Tensor, Value
+from twill.ops.c import c_type
+from twill.targets.cuda.elements import by_thread, guard, once, plain, written
+from twill.targets.cuda.fragments import Fragment, holding, moves
+from twill.targets.cuda.linear_tiles import Spread
+from twill.targets.cuda.register_tiles import (
+    Elements,
+    Held,
+    Transposed,
+    cast,
+    declaration,
+    held,
+    number,
+    point,
+    turned,
+)
+from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.shared_tiles import (
+    UNROLL,
+    Shared,
+    loaded,
+    scattered,
+    shared,
+    stored,
+    stored_by_columns,
+    unrolled,
+)
+from twill.warp.channels import bits
+
+SWIZZLES = (128, 64, 32)
+"""Bytes of a line of a swizzle pattern."""
+
+
+def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, address: str) -> None:
+    """Write a value to a slot. Raises ValueError for a tile that a slot can not hold."""
+    found, form = scope.program.value(value), scope.values[value]
+    if isinstance(form, str) and not isinstance(found.type, Tensor):
+        scope.lines.append(f"if (thread.leader) shared_at<{c_type(found.type)}>({address}) = {form};")
+        return
+    maker = scope.program.op(found.producer) if found.producer is not None else None
+    kind = maker.operands[0].type if maker is not None and isinstance(found.type, MemDesc) else found.type
+    assert isinstance(kind, Tensor)
+    transposed, elements = isinstance(form, Transposed), scope.elements(found)
+    source = form.source if isinstance(form, Transposed) else elements
+    fragment = source.layout if isinstance(source, Held) else scope.layout(kind)
+    if tensor.encoding is None and scope.alike(channel) and (to := by_thread(kind, address)):
+        form = holding(kind)
+        one = point(form, "i_")
+        scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+        scope.lines.append(f"    {to(one)} = {cast(kind, elements(one))};")
+        return
+    if tensor.encoding is None:
+        one = point(fragment, "i_")
+        body = f"{guard(once(fragment))}{plain(kind, address, one)} = {cast(kind, elements(one))};"
+        scope.lines += [
+            unrolled(fragment),
+            f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)",
+            f"    {body}",
+        ]
+        return
+    tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+    tile = replace(tile, transposed=tile.transposed != transposed)
+    in_pairs = isinstance(source, Held) and isinstance(fragment, Fragment) and source.pack
+    if isinstance(source, Held) and in_pairs and tile.transposed and tile.bits == 16:
+        scope.lines += stored_by_columns(source, tile)
+    else:
+        _write_swizzled(scope, source, fragment, tile, kind)
+
+
+def convert(scope: Scope, op: Op) -> None:
+    """Through shared memory where elements change threads; from where they lie there, if they were read. What
+    every thread can compute where it goes is not moved."""
+    source, result = op.operands[0].type, op.result.type
+    if op.operands[0].id in scope.loads:
+        assert isinstance(result, Tensor)
+        scope.values[op.result.id] = scope.converted(op.operands[0], result)
+        return
+    form = scope.form(op.operands[0])
+    if isinstance(form, str | Shared | Transposed) or (isinstance(form, Held) and not moves(source, result)):
+        scope.values[op.result.id] = form
+        return
+    assert isinstance(source, Tensor)
+    assert isinstance(result, Tensor)
+    seen = form if isinstance(form, Held) else turned(form, source, result)
+    if scope.narrow or not moves(source, result) or (seen is not form and _known(seen, result)):
+        scope.values[op.result.id] = seen
+        return
+    if (tile := scope.read_from.get(op.operands[0].id)) is not None:
+        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
+    elif (tile := _swizzled_scratch(scope, source)) is not None:
+        scope.lines.append(scope.group_barrier())
+        _write_scratch(scope, form, source, tile)
+        scope.lines.append(scope.group_barrier())
+        scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
+    else:
+        _convert_by_elements(scope, op.result, source, result, form)
+
+
+def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Tensor, form: Elements) -> None:
+    name, one, fragment = scope.name(value), point(holding(source), "i_"), holding(source)
+    scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
+    scope.lines.append(
+        f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};"
+    )
+    scope.lines += [
+        scope.group_barrier(),
+        *([] if value.id in scope.targets else [declaration(result, name)]),
+    ]
+    scope.lines += written(result, name, lambda one: number(result, plain(result, scope.scratch, one)))
+    scope.values[value.id] = held(name, result)
+
+
+def _swizzled_scratch(scope: Scope, kind: Tensor) -> Shared | None:
+    """The scratch buffer as a tile in a swizzle, so that several elements move at once and without bank
+    conflicts; None for a tile that is no matrix of whole lines, or that threads hold more than once."""
+    size, form = bits(kind.dtype), holding(kind)
+    if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32) or once(form) != "true":
+        return None
+    columns = form.shape[1] // (form.across if isinstance(form, Fragment) else 1)
+    width = next((one for one in SWIZZLES if columns * size // 8 % one == 0), None)
+    if width is None:
+        return None
+    return Shared(scope.scratch, *kind.shape, size, width)
+
+
+def _write_scratch(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> None:
+    layout = form.layout if isinstance(form, Held) else holding(kind)
+    _write_swizzled(scope, form, layout, tile, kind)
+
+
+def _write_swizzled(
+    scope: Scope, form: Elements, layout: Fragment | Spread, tile: Shared, kind: Tensor
+) -> None:
+    """Write a tile to lines of a swizzle pattern: pairs or matrices where the lines stay whole, else element
+    by element."""
+    if isinstance(form, Held) and isinstance(layout, Fragment) and not tile.transposed:
+        try:
+            scope.lines += stored(form, tile)
+            return
+        except ValueError:  # a line would be torn, or the elements are not in pairs
+            pass
+    scope.lines += scattered(form, layout, tile, c_type(kind))
+
+
+def _known(form: Elements, kind: Tensor) -> bool:
+    """Whether each thread can compute the elements that it holds of a tile."""
+    try:
+        form(point(holding(kind), "i_"))
+    except ValueError:
+        return False
+    return True
+
+
+def _read_again(scope: Scope, value: Value, kind: Tensor, tile: str | Shared) -> Held:
+    """A tile that lies in shared memory, in another layout than it was read in."""
+    if isinstance(tile, Shared):
+        lines, found = loaded(kind, tile, f"read_{len(scope.lines)}")
+        scope.lines += [*lines, *([f"await_reads({found.name});"] if tile.address != scope.scratch else [])]
+        return found
+    name = scope.name(value)
+    scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]
+    scope.lines += written(kind, name, lambda one: number(kind, plain(kind, tile, one)))
+    return held(name, kind)
