@@ -12,6 +12,7 @@ from twill.diagnostics import TwillError
 from twill.generate import generate
 from twill.generated import Generated, GenerateOptions
 from twill.inputs import Inputs
+from twill.warp.validate import validate
 
 SPILLED = ("260 bytes of registers are spilled, of 240 registers per thread: take a smaller tile",)
 GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", subtile=1)
@@ -32,7 +33,7 @@ def tried_with(monkeypatch: pytest.MonkeyPatch, gemm: Generated, good: int) -> l
         return gemm
 
     def said(made: Generated) -> Sequence[str]:
-        last = tried[-1]
+        last = tried[-1] if tried else None
         return () if last is not None and last <= good else SPILLED
 
     monkeypatch.setattr(module, "generate", again)
@@ -63,7 +64,7 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
         return gemm
 
     def said(made: Generated) -> Sequence[str]:
-        return () if tried[-1] <= 2 else SPILLED
+        return () if tried and tried[-1] <= 2 else SPILLED
 
     monkeypatch.setattr(module, "generate", again)
     monkeypatch.setattr(module, "_said", said)
@@ -73,6 +74,54 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
     assert found
     assert tried == [3, 2]
     assert found.program.notes[-1].startswith("2 thread blocks on an SM at most: otherwise 260")
+
+
+def granted(made: Generated) -> tuple[int, ...]:
+    """Registers of a thread, of one that loads first."""
+    return tuple(group.registers for group in sorted(made.program.groups, key=lambda one: one.warps))
+
+
+@pytest.mark.parametrize(
+    ("spilled", "taken", "left"),
+    [
+        ({(24, 240): 32, (40, 232): 8}, (56, 224), None),
+        ({(24, 240): 32, (40, 232): 40, (56, 224): 0}, (24, 240), None),
+        ({(24, 240): 32, (40, 232): 8, (56, 224): 16}, (40, 232), 8),
+    ],
+)
+def test_groups_that_load_get_registers_of_those_that_compute(
+    monkeypatch: pytest.MonkeyPatch,
+    gemm: Generated,
+    spilled: dict[tuple[int, ...], int],
+    taken: tuple[int, ...],
+    left: int | None,
+) -> None:
+    """As long as that spills less; nothing is scheduled again where nothing is spilled then."""
+    assert granted(gemm) == (24, 240)
+    tried = list[Inputs]()
+
+    def again(inputs: Inputs, *_: object) -> Generated:
+        tried.append(inputs)
+        raise TwillError("no schedule")
+
+    def said(made: Generated) -> Sequence[str]:
+        count = spilled.get(granted(made), 0)
+        return [f"{count} bytes of registers are spilled, of 240"] if count else ()
+
+    monkeypatch.setattr(module, "generate", again)
+    monkeypatch.setattr(module, "_said", said)
+    found = without_warnings(GEMM, OPTIONS, gemm, ["32 bytes of registers are spilled, of 240"])
+    if taken == granted(gemm):
+        assert found is None
+        return
+    assert found
+    assert granted(found) == taken
+    assert bool(tried) == bool(left)
+    assert found.program.notes[-1].startswith(
+        f"{taken[0]} registers for each thread that loads: otherwise 32"
+    )
+    assert f"registers_decrease<{taken[0]}>" in found.cuda
+    validate(found.program, found.loops[0].problem.limits)
 
 
 def test_the_kernel_stays_where_nothing_helps(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:

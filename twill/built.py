@@ -14,9 +14,11 @@ from time import monotonic
 
 from twill.diagnostics import TwillError
 from twill.generate import files, generate, notes, right
-from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, pace_of_sm
+from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, pace_of_sm, source
 from twill.inputs import Inputs, origin
+from twill.launch.build import severity
 from twill.subtiles import COUNT
+from twill.warp.thread_block import regranted
 
 FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
@@ -29,6 +31,8 @@ SLOWER = 1.5
 is taken to be better (estimate)."""
 RETRIES = 5
 """Time limits for each loop after which no other kernel is tried."""
+STEPS = 3
+"""How many numbers of registers for groups that load are tried, more or fewer."""
 
 
 def built(
@@ -91,25 +95,83 @@ def without_warnings(
     said: Sequence[str],
     on_progress: ProgressCallback = lambda name, event: None,
 ) -> Generated | None:
-    """Another kernel where ptxas spilled registers or serialized MMAs (`said`): with sub-tiles, with fewer
-    thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last note
-    says which. None where the user has decided, or no such kernel is right and built without these warnings
-    in the time that there is."""
+    """Another kernel where ptxas spilled registers or serialized MMAs (`said`): with other registers for the
+    groups that load, with sub-tiles, with fewer thread blocks on an SM, scheduled for fewer warp groups or
+    registers, or in another form; its last note says which. Where no such kernel is right and built without
+    these warnings in the time that there is, the same schedule with the registers that spill least. None
+    where the user has decided, or nothing is better."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
     report, began = notes(made.program, "ptxas", on_progress), monotonic()
+    report(f"{warning}; trying other registers for groups that load")
+    first = _regranted(_Built(made, tuple(said)))
+    if not first.said:
+        return _instead(first, warning, options, on_progress)
     for retry in _retries(inputs, options, made, on_progress):
         if monotonic() - began > RETRIES * options.time_limit * len(made.loops):
-            return None
+            break
         report(f"{warning}; trying {retry.what}")
         try:
             other = retry.make()
-            if retry.cycles(other) <= retry.slowest and not _said(other):
-                return noted(right((other,), options, on_progress), f"{retry.why}: otherwise {warning}")
+            if retry.cycles(other) > retry.slowest:
+                continue
+            found = _regranted(_Built(other, tuple(_said(other)), retry.why))
+            if not found.said:
+                return _instead(found, warning, options, on_progress)
         except TwillError:
             continue
-    return None
+    return None if first.made is made else _instead(first, warning, options, on_progress)
+
+
+@dataclass(frozen=True, slots=True)
+class _Built:
+    """A kernel that was built."""
+
+    made: Generated
+    said: tuple[str, ...]
+    """What ptxas warns of."""
+    why: str = ""
+    """What is different, in words."""
+
+
+def _instead(
+    found: _Built, warning: str, options: GenerateOptions, on_progress: ProgressCallback
+) -> Generated:
+    """The kernel checked, with a note. Raises TwillError where it is wrong."""
+    return noted(right((found.made,), options, on_progress), f"{found.why}: otherwise {warning}")
+
+
+def _regranted(built: _Built) -> _Built:
+    """The kernel with so many registers for its groups that load, and so few for those that compute, that
+    ptxas spills least: more for those that load first, then fewer."""
+    best, step = built, built.made.loops[0].problem.limits.register_step
+    for way in (step, -step) if built.said else ():
+        for less in range(way, (STEPS + 1) * way, way):
+            other = _with_less(built, less)
+            if other is None or severity(other.said) >= severity(best.said):
+                break
+            best = other
+            if not best.said:
+                return best
+        if best is not built:
+            break
+    return best
+
+
+def _with_less(built: _Built, less: int) -> _Built | None:
+    """The kernel whose threads that compute have `less` registers fewer; None where that can not be built."""
+    made = built.made
+    program = regranted(made.program, made.loops[0].problem.limits, less)
+    if program is None:
+        return None
+    loading = max(group.registers for group in program.groups if group.only_moves)
+    other = replace(made, program=program, cuda=source(program, made.loops))
+    why = f"{loading} registers for each thread that loads"
+    try:
+        return _Built(other, tuple(_said(other)), f"{built.why}, {why}" if built.why else why)
+    except TwillError:
+        return None
 
 
 def _retries(

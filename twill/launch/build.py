@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -209,3 +209,9 @@ def warnings(log: str, registers: int) -> tuple[str, ...]:
             for serialized in findall(r"(\(C75\d\d\).*?)(?: (?:in|for) the function .*)?$", log, MULTILINE)
         ),
     )
+
+
+def severity(said: Sequence[str]) -> tuple[int, int]:
+    """How bad `warnings` are: those of other than spills, then bytes that are spilled."""
+    spilled = [search(r"^(\d+) bytes of registers are spilled", one) for one in said]
+    return spilled.count(None), sum(int(found[1]) for found in spilled if found)

@@ -11,7 +11,8 @@ from twill.ir.channels import Channel
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Scalar, Tensor, Type
 from twill.ir.operands import Register
-from twill.ir.program import Launch, Variable, WarpProgram
+from twill.ir.problem import Limits
+from twill.ir.program import Launch, Program, Variable, WarpProgram
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import Compute, InitializeCarried, MmaIssue, ProducerLoad, Statement, walk
 from twill.ops.table import role
@@ -243,3 +244,26 @@ def with_registers(
         else replace(p, registers=limits.narrow_registers + extra)
         for p in programs
     )
+
+
+def regranted(program: Program, limits: Limits, less: int) -> Program | None:
+    """The program whose groups that compute have `less` registers fewer for each thread (more where that is
+    negative), and whose groups that load share all that is left. None where no group does both, or none has
+    other registers than before, or one too few."""
+    launch = program.launch
+    computing = [group for group in program.groups if not group.only_moves]
+    narrow = -(-(len(program.groups) - len(computing)) // 4)
+    if launch.even or not computing or not narrow:
+        return None
+    step, most = (
+        limits.register_step,
+        limits.registers_per_thread // limits.register_step * limits.register_step,
+    )
+    granted = {group.id: min(most, group.registers - less) for group in computing}
+    left = launch.entry_registers * launch.threads
+    left -= sum(32 * group.warps * granted[group.id] for group in computing)
+    loading = min(most, left // (128 * narrow) // step * step)
+    if min(loading, *granted.values()) < limits.narrow_registers:
+        return None
+    groups = tuple(replace(one, registers=granted.get(one.id, loading)) for one in program.groups)
+    return None if groups == program.groups else replace(program, groups=groups)
