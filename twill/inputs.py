@@ -208,6 +208,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
 
 def _rewritten(module: Module, *, everywhere: bool) -> Module:
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out."""
+    from twill.extract.rewrite.accumulator_rows import with_own_rows
     from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_return import structured
     from twill.extract.rewrite.fresh_accumulators import fresh
@@ -225,7 +226,7 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
     begun = narrowed(by_dimensions(forwarded(module)))
-    flat = hoisted(predicated(structured(fresh(widened(staged_operands(begun))))))
+    flat = hoisted(predicated(structured(fresh(with_own_rows(widened(staged_operands(begun)))))))
     plain = without_tensor_copies(from_iteration(in_loops(split_branches(flat))))
     return literal_layouts(on_the_device(plain), everywhere=everywhere)
 

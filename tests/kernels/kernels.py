@@ -1422,6 +1422,7 @@ VARIANTS = {
     "pointers_two_warps": ("pointers", {"BLOCK_M": 64, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 2}),
     "pointers_one_warp": ("pointers", {"BLOCK_M": 16, "BLOCK_N": 32, "BLOCK_K": 32, "num_warps": 1}),
     "pointers_16": ("pointers", {"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 4}),
+    "queries_across": ("queries", {"BLOCK_M": 64, "BLOCK_N": 64, "DIM": 128}),
     "queries_16": ("queries", {"BLOCK_M": 16, "BLOCK_N": 64, "DIM": 64, "num_warps": 4}),
     "matmul_32": ("matmul", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "matmul_32_tf32": ("matmul", {**dict.fromkeys("abc", "*fp32:16"), "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4}),

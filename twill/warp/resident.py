@@ -4,14 +4,15 @@ Takes the code of a function, its scheduled loops and the groups; gives the code
 fills before its loops. A tile that TMA loads before the loop lies in shared memory already. One that a group
 computes or loads through pointers is staged there where the registers that the schedule grants do not hold it
 too: costs take it to be in shared memory. Otherwise it stays in registers, from which an MMA reads it faster.
-B, A of elements of other than 16 bits, and A of an MMA into tensor memory are always read from shared memory.
+B, A of elements of other than 16 bits, A of an MMA into tensor memory, and A of one whose warps share rows
+(each of them needs all of K, and has a part of the columns) are always read from shared memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from twill.ir.loop import MemDesc, Op, Value
+from twill.ir.loop import MemDesc, NvidiaMma, Op, Tensor, Value
 from twill.ir.schedule import Group
 from twill.ops.mma import inputs
 from twill.ops.table import role
@@ -32,13 +33,13 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
         for value in inputs(op)
     }
     staged, kept = set[int](), dict[int, dict[int, int]]()
-    for group, position, value in _operands(code, loops):
+    for group, mma, position, value in _operands(code, loops):
         maker = code.maker(value)
         if maker is None or maker.name != ALLOC or maker.index in inside or loaded(code, value):
             continue
         if not maker.operands:
             continue
-        if position or _element_bits(value) != 16 or value.id in buffers:
+        if position or _element_bits(value) != 16 or value.id in buffers or _shared_rows(mma):
             staged.add(value.id)
         kept.setdefault(group.id, {})[value.id] = _registers(value, group.warps)
     for group in granted:
@@ -48,15 +49,22 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
     return replace(code, resident=frozenset(staged))
 
 
-def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, int, Value]]:
-    """What every MMA in a loop reads, as the buffers that they are views of, with the group of the MMA."""
+def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, Op, int, Value]]:
+    """What every MMA in a loop reads, as the buffers that they are views of, with its group and the MMA."""
     for one in loops:
         groups = {group.id: group for group in one.solution.groups}
         for node in one.graph.nodes:
             for op in (code.ops[index] for index in node.ops if code.ops[index].name in MMAS):
                 read = inputs(op) if role(op) == "tensor_memory_mma" else op.operands[:2]
                 for position, value in enumerate(read):
-                    yield groups[one.group(node.id)], position, _buffer(code, value)
+                    yield groups[one.group(node.id)], op, position, _buffer(code, value)
+
+
+def _shared_rows(mma: Op) -> bool:
+    """Whether warps share the rows of an accumulator in registers."""
+    kind = mma.results[0].type if mma.results else None
+    encoding = kind.encoding if isinstance(kind, Tensor) else None
+    return isinstance(encoding, NvidiaMma) and prod(encoding.warps_per_cta[1:]) > 1
 
 
 def _buffer(code: Code, value: Value) -> Value:

@@ -63,17 +63,18 @@ def _text(value: Sizes) -> str:
 def _spread(module: Module, encoding: NvidiaMma, factor: int) -> tuple[int, ...]:
     """Further warps take further rows of an accumulator while it has some, then columns."""
     rows, columns = encoding.warps_per_cta
-    fewest = min(_rows(module, encoding), default=rows * encoding.instr_shape[0])
+    tiles = accumulator_tiles(module, encoding)
+    fewest = min((tile.shape[0] for tile in tiles), default=rows * encoding.instr_shape[0])
     for _ in range(factor.bit_length() - 1):
         down = 2 * rows * encoding.instr_shape[0] <= fewest
         rows, columns = (2 * rows, columns) if down else (rows, 2 * columns)
     return rows, columns
 
 
-def _rows(module: Module, encoding: Encoding) -> Iterator[int]:
-    """Of the accumulators that have a layout."""
+def accumulator_tiles(module: Module, encoding: Encoding) -> Iterator[Tensor]:
+    """The accumulators that have a layout."""
     for function in module.functions:
         for op in function.walk():
-            kind = op.result.type if role(op) == "dot" else None
+            kind = op.result.type if role(op) in ("dot", "wgmma") else None
             if isinstance(kind, Tensor) and root(kind.encoding) == encoding:
-                yield kind.shape[0]
+                yield kind

@@ -229,8 +229,12 @@ def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
 
 
 def _left_registers(program: Program, it: MmaIssue, dot: Op) -> str:
-    """The variable that holds A."""
-    accumulator = dot.operands[2].id
+    """The variable that holds A. A buffer that is not used has the threads of its source, which share the
+    columns where warps share rows."""
+    accumulator, result = dot.operands[2].id, dot.result.type
+    assert isinstance(result, Tensor)
+    if isinstance(dot.operands[0].type, MemDesc) and layout(result).across > 1:
+        raise refuse(program, dot, "its left operand lies in other threads")
     for read in it.reads:
         if isinstance(read.location, Register) and read.value != accumulator:
             return variable(read.location)
