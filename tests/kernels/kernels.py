@@ -1498,6 +1498,11 @@ VARIANTS = {
     "drained": ("drained", {}),
     "continued": ("continued", {}),
     "matmul_low": ("matmul", {"BLOCK_M": 64}),
+    "matmul_half_low": ("matmul_into", {"BLOCK_M": 64, "num_warps": 4}),
+    "matmul_integer_low": (
+        "matmul_into",
+        {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_M": 64, "BLOCK_K": 128, "ACC": tl.int32},
+    ),
     "biased_low": ("biased", {"BLOCK_M": 64, "num_warps": 4}),
     "queries_low": ("queries", {"BLOCK_M": 64, "num_warps": 4}),
     "continued_scaled": ("continued", {"FACTOR": 0.5}),

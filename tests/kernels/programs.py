@@ -82,6 +82,7 @@ BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping"),
+    *("matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low"),
     *BLOCK_SCALED,
 )
 PAIRED = tuple(

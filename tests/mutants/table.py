@@ -1272,7 +1272,7 @@ MUTANTS = (
     Mutant(
         "sums-of-half",
         f"{RUNTIME}/tcgen05.cuh",
-        "return 1u << 4 | a << 7",
+        "return uint32_t(sums) << 4 | a << 7",
         "return 0u << 4 | a << 7",
         "sums in 16 bits",
         BLACKWELL,

@@ -32,6 +32,7 @@ __device__ __forceinline__ void body(float* out) {{
         tcgen05_mma_f16<CtaGroup>(t, t + 256, b, instruction_descriptor(BF16, BF16, false, true, 128, 256), 1);
         tcgen05_mma_tf32<CtaGroup>(t, a, b, instruction_descriptor(TF32, TF32, false, false, 128, 64), 1);
         tcgen05_mma_f8f6f4<CtaGroup>(t, a, b, instruction_descriptor(E4M3, E5M2, false, false, 128, 64), 1);
+        tcgen05_mma_i8<CtaGroup>(t, a, b, instruction_descriptor(S8, U8, false, false, 128, 64, S32_SUMS), 1);
         tcgen05_copy<CtaGroup>(t + 128, s + 8192);
         const uint32_t scaled = scaled_instruction_descriptor(E4M3, E5M2, false, false, 128 * CtaGroup, 64, UE8M0, 1, 3);
         const uint32_t four = scaled_instruction_descriptor(MXF4_E2M1, MXF4_E2M1, false, false, 128 * CtaGroup, 64, UE8M0, 2, 0);
@@ -45,16 +46,20 @@ __device__ __forceinline__ void body(float* out) {{
     tcgen05_fence_after();
     float v[32];
     uint32_t w[16], u[8];
+    int32_t whole[16];
     tensor_memory_load(v, t);
     tensor_memory_load(w, t + 32);
-    tensor_memory_load(u, t + 48);
+    tensor_memory_load_packed(u, t + 48);
+    tensor_memory_load(whole, t + 64);
     tensor_memory_wait_load(v);
     tensor_memory_wait_load(w);
     tensor_memory_wait_load(u);
-    for (int i = 0; i < 32; ++i) out[i * 128 + threadIdx.x] = v[i] + w[i % 16] + u[i % 8];
+    tensor_memory_wait_load(whole);
+    for (int i = 0; i < 32; ++i) out[i * 128 + threadIdx.x] = v[i] + w[i % 16] + u[i % 8] + whole[i % 16];
     tensor_memory_store(t, v);
     tensor_memory_store(t, w);
-    tensor_memory_store(t, u);
+    tensor_memory_store(t, whole);
+    tensor_memory_store_packed(t, u);
     tensor_memory_wait_store();
     tcgen05_fence_before();
     __syncthreads();
@@ -69,7 +74,7 @@ INSTRUCTIONS = (
     *(f"tcgen05.alloc.cta_group::{n}.sync.aligned.shared::cta.b32" for n in (1, 2)),
     *(f"tcgen05.dealloc.cta_group::{n}.sync.aligned.b32" for n in (1, 2)),
     *(f"tcgen05.relinquish_alloc_permit.cta_group::{n}.sync.aligned" for n in (1, 2)),
-    *(f"tcgen05.mma.cta_group::{n}.kind::{kind}" for n in (1, 2) for kind in ("f16", "tf32", "f8f6f4")),
+    *(f"tcgen05.mma.cta_group::{n}.kind::{kind}" for n in (1, 2) for kind in ("f16", "tf32", "f8f6f4", "i8")),
     *(
         f"tcgen05.mma.cta_group::{n}.kind::{kind}"
         for n in (1, 2)
@@ -82,7 +87,9 @@ INSTRUCTIONS = (
     *(f"tcgen05.cp.cta_group::{n}.32x128b.warpx4" for n in (1, 2)),
     "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
     "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64",
-    *(f"tcgen05.{word}.sync.aligned.32x32b.x{count}.b32" for word in ("ld", "st") for count in (8, 16, 32)),
+    *(f"tcgen05.{word}.sync.aligned.32x32b.x{count}.b32" for word in ("ld", "st") for count in (16, 32)),
+    "tcgen05.ld.sync.aligned.32x32b.x8.pack::16b.b32",
+    "tcgen05.st.sync.aligned.32x32b.x8.unpack::16b.b32",
     "tcgen05.wait::ld.sync.aligned",
     "tcgen05.wait::st.sync.aligned",
     "tcgen05.fence::before_thread_sync",
@@ -95,11 +102,22 @@ def field(value: str, low: int, width: int, expected: int) -> str:
     return f"static_assert(({value} >> {low} & {(1 << width) - 1}u) == {expected}u);"
 
 
-def instruction_fields(a: int, b: int, a_mn: bool, b_mn: bool, m: int, n: int) -> list[str]:
+def instruction_fields(
+    a: int, b: int, a_mn: bool, b_mn: bool, m: int, n: int, sums: tuple[str, int] = ("", 1)
+) -> list[str]:
     """PTX ISA, "Instruction descriptor": D type 4-5 (F32 is 1), A type 7-9, B type 10-12, majors 15 and 16, N
-    / 8 in 17-22, M / 16 in 24-28."""
-    text = f"instruction_descriptor({a}, {b}, {str(a_mn).lower()}, {str(b_mn).lower()}, {m}, {n})"
-    rows = [(0, 4, 0), (4, 2, 1), (6, 1, 0), (7, 3, a), (10, 3, b), (13, 2, 0), (15, 1, a_mn), (16, 1, b_mn)]
+    / 8 in 17-22, M / 16 in 24-28. `sums`: as the last argument has it, and its code."""
+    text = f"instruction_descriptor({a}, {b}, {str(a_mn).lower()}, {str(b_mn).lower()}, {m}, {n}{sums[0]})"
+    rows = [
+        (0, 4, 0),
+        (4, 2, sums[1]),
+        (6, 1, 0),
+        (7, 3, a),
+        (10, 3, b),
+        (13, 2, 0),
+        (15, 1, a_mn),
+        (16, 1, b_mn),
+    ]
     rows += [(17, 6, n // 8), (23, 1, 0), (24, 5, m // 16), (29, 3, 0)]
     return [field(text, low, width, int(expected)) for low, width, expected in rows]
 
@@ -137,6 +155,8 @@ def ptx(tmp_path_factory: pytest.TempPathFactory) -> str:
             for row in instruction_fields(0, 1, False, True, m, n)
         ),
         *instruction_fields(5, 3, True, False, 128, 128),
+        *instruction_fields(0, 0, False, True, 128, 64, (", F16_SUMS", 0)),
+        *instruction_fields(1, 0, False, False, 64, 48, (", S32_SUMS", 2)),
         *scaled_fields(0, 5, 128, 256, 1, 3, 1),
         *scaled_fields(1, 1, 256, 64, 0, 0, 2),
         *(

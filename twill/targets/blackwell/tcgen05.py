@@ -23,7 +23,6 @@ from twill.targets.cuda.mma import accumulates, advance
 from twill.targets.cuda.names import channel
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import Positions
-from twill.targets.cuda.register_tiles import BITS
 from twill.targets.cuda.scope import tensor_address
 from twill.targets.cuda.shared_tiles import Shared
 from twill.warp.dataflow import BUFFER_VIEWS
@@ -34,8 +33,18 @@ KINDS: Mapping[str, tuple[str, str]] = {
     "f32": ("tf32", "TF32"),
     "f8E4M3FN": ("f8f6f4", "E4M3"),
     "f8E5M2": ("f8f6f4", "E5M2"),
+    "i8": ("i8", "S8"),
 }
-"""Kind of instruction and code of its operands, by element type."""
+"""Kind of instruction and code of its operands, by element type. `tl.dot` takes no unsigned integers."""
+DEPTHS: Mapping[str, int] = {"f16": 16, "tf32": 8, "f8f6f4": 32, "i8": 32}
+"""K of an instruction, by kind."""
+SUMS: Mapping[str, Mapping[str, str]] = {
+    "f16": {"f32": "F32_SUMS", "f16": "F16_SUMS"},
+    "tf32": {"f32": "F32_SUMS"},
+    "f8f6f4": {"f32": "F32_SUMS", "f16": "F16_SUMS"},
+    "i8": {"i32": "S32_SUMS"},
+}
+"""Codes of the element types of D, by kind. bf16 adds to f32 alone."""
 ROWS = (64, 128)
 """M of an MMA of one thread block; of a block-scaled one, the last."""
 WIDEST = 256
@@ -57,11 +66,12 @@ def unsupported(op: Op) -> str | None:
 
 def _unsupported_types(left: MemDesc, right: MemDesc, result: MemDesc) -> str | None:
     names = [t.dtype.name for t in (left, right, result) if isinstance(t.dtype, Scalar)]
-    if len(names) != 3 or names[0] not in KINDS or names[1] not in KINDS or names[2] != "f32":
+    known = len(names) == 3 and names[0] in KINDS and names[1] in KINDS
+    if not known or names[2] not in SUMS[KINDS[names[0]][0]] or ("bf16" in names and names[2] == "f16"):
         return f"of {' and '.join(names[:2])} that adds to {names[-1]} can not be generated"
     if KINDS[names[0]][0] != KINDS[names[1]][0]:
         return f"of {names[0]} and {names[1]} can not be generated"
-    if left.space == "tmem" and BITS[names[0]] == 8:
+    if left.space == "tmem" and DEPTHS[KINDS[names[0]][0]] == 32:
         return "of 8-bit A in tensor memory can not be generated"
     return None
 
@@ -257,21 +267,25 @@ def _shape(program: Program, dot: Op) -> tuple[int, int]:
 
 def _plain(program: Program, dot: Op, a: Shared | str, b: Shared) -> _Form:
     """An MMA without scale factors."""
-    left, right = (value.type for value in dot.operands[:2])
-    assert isinstance(left, MemDesc)
-    assert isinstance(right, MemDesc)
-    assert isinstance(left.dtype, Scalar)
-    assert isinstance(right.dtype, Scalar)
-    (kind, one), (_, other) = KINDS[left.dtype.name], KINDS[right.dtype.name]
+    left, right, into = (_element(value) for value in dot.operands[:3])
+    (kind, one), (_, other) = KINDS[left], KINDS[right]
     outer = [isinstance(a, Shared) and a.transposed, not b.transposed]
-    if BITS[left.dtype.name] != 16 and any(outer):
+    if DEPTHS[kind] != 16 and any(outer):
         raise refuse(
             program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory"
         )
     words = ", ".join("true" if one else "false" for one in outer)
     rows, columns = _shape(program, dot)
-    text = f"instruction_descriptor({one}, {other}, {words}, {rows}, {columns})"
-    return _Form(kind, 256 // BITS[left.dtype.name], lambda number: [text])
+    sums = f", {SUMS[kind][into]}" if into != "f32" else ""
+    text = f"instruction_descriptor({one}, {other}, {words}, {rows}, {columns}{sums})"
+    return _Form(kind, DEPTHS[kind], lambda number: [text])
+
+
+def _element(value: Value) -> str:
+    """The element type of a buffer."""
+    assert isinstance(value.type, MemDesc)
+    assert isinstance(value.type.dtype, Scalar)
+    return value.type.dtype.name
 
 
 def _descriptor(tile: Shared, outer: bool) -> str:

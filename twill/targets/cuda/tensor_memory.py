@@ -19,11 +19,15 @@ from twill.targets.cuda.element_pairs import Paired, pair
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, holding
 from twill.targets.cuda.linear_tiles import Point, Spread
-from twill.targets.cuda.register_tiles import BITS, PACK, AnyPoint, Elements, Held
+from twill.targets.cuda.register_tiles import BITS as FLOATS
+from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements, Held
 from twill.targets.cuda.shared_tiles import UNROLL
 
 ROWS = (64, 128)
 """Of a tile; the last is the number of lanes of tensor memory."""
+BITS = {**FLOATS, "i32": 32}
+STRIDES = frozenset({*((name, 1) for name in BITS), ("f16", 2)})
+"""Element types, and by how many elements columns are apart: sums of 16 bits have each a word of 32."""
 CHUNK = 32
 """Registers of one load or store."""
 STREAMED = 16
@@ -57,6 +61,8 @@ class _Place:
 
     bits: int
     """Of an element."""
+    step: int
+    """Columns of a word: of sums of 16 bits, an element lies in each column (PTX ISA, .pack::16b)."""
     apart: int
     """Columns between warpgroups; 0 where there is one."""
     half: int
@@ -77,17 +83,18 @@ def _place(buffer: Type, tile: Tensor) -> _Place:
     plain = (
         isinstance(encoding, TensorMemory)
         and encoding.block_m == tile.shape[0]
-        and encoding.col_stride == 1
         and not encoding.two_ctas
         and isinstance(dtype, Scalar)
-        and dtype.name in BITS
+        and (dtype.name, encoding.col_stride) in STRIDES
     )
     if groups is None or not plain or prod(buffer.shape[:-1]) != tile.shape[0]:
         raise ValueError(f"a tile of {tile.shape} in tensor memory, or its layout, can not be generated")
     assert isinstance(dtype, Scalar)
+    assert isinstance(encoding, TensorMemory)
     bits, halves = BITS[dtype.name], 1 if tile.shape[0] == ROWS[-1] else 2
-    own = tile.shape[1] // groups * bits // 32
-    return _Place(bits, own * halves if groups > halves else 0, own if halves > 1 else 0)
+    own = tile.shape[1] // groups * bits * encoding.col_stride // 32
+    apart, half = own * halves if groups > halves else 0, own if halves > 1 else 0
+    return _Place(bits, encoding.col_stride, apart, half)
 
 
 def _own(address: str, apart: int) -> str:
@@ -99,9 +106,10 @@ def _own(address: str, apart: int) -> str:
 def load(buffer: Type, tile: Tensor, address: str, name: str) -> list[str]:
     """Into the variable `name`; complete when done. Raises ValueError as `_place`."""
     place = _place(buffer, tile)
-    if place.bits != 32:
-        raise ValueError("a tile of less than 32 bits can not be loaded from tensor memory")
-    return [f"tensor_memory_load_tile{place.halves}({name}, {_own(address, place.apart)});"]
+    if place.bits * place.step != 32:
+        raise ValueError("a tile whose columns hold several elements can not be loaded from tensor memory")
+    word = "load_packed_tile" if place.step > 1 else "load_tile"
+    return [f"tensor_memory_{word}{place.halves}({name}, {_own(address, place.apart)});"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +118,8 @@ class Stream:
 
     name: str
     form: Spread
+    element: str
+    """C type."""
     address: str
     halves: str
 
@@ -129,7 +139,7 @@ class Stream:
         """Start to load one chunk of `size` elements."""
         part = f"{self.name}{chunk}_"
         return [
-            f"float {part}[{size}];",
+            f"{self.element} {part}[{size}];",
             f"tensor_memory_load{self.halves}({part}, {plus(self.address, size * chunk)});",
         ]
 
@@ -141,7 +151,7 @@ def streamed(buffer: Type, tile: Tensor, address: str, name: str) -> Stream:
     assert isinstance(form, Spread)
     if place.bits != 32 or form.registers % STREAMED:
         raise ValueError(f"a tile of {tile.shape} can not be loaded from tensor memory in chunks")
-    return Stream(name, form, _own(address, place.apart), place.halves)
+    return Stream(name, form, c_type(tile), _own(address, place.apart), place.halves)
 
 
 def store(
@@ -160,10 +170,11 @@ def store(
     count = min(STREAMED if streams or per > 1 else CHUNK, words)
     if words % count or count not in (8, 16, 32):
         raise ValueError(f"a tile of {tile.shape} in tensor memory can not be generated")
-    own, chunks, store = _own(address, place.apart), words // count, f"tensor_memory_store{place.halves}"
+    own, chunks, across = _own(address, place.apart), words // count, count * place.step
+    store = f"tensor_memory_store{'_packed' if place.step > 1 else ''}{place.halves}"
     if not streams:
         loop = f"for (int j_ = 0; j_ < {chunks}; ++j_) {{"
-        chunk = _chunk(tile, form, elements, count, "j_", f"{store}({own} + {count} * j_")
+        chunk = _chunk(tile, form, elements, count, "j_", f"{store}({own} + {across} * j_")
         return [UNROLL, loop, *(f"    {line}" for line in chunk), "}", "tensor_memory_wait_store();"]
     lines = [line for stream in streams for line in stream.begun(0, count * per)]
     for j in range(chunks):
@@ -173,7 +184,7 @@ def store(
             if j + 1 < chunks
             else []
         )
-        chunk = _chunk(tile, form, elements, count, str(j), f"{store}({plus(own, count * j)}")
+        chunk = _chunk(tile, form, elements, count, str(j), f"{store}({plus(own, across * j)}")
         lines += ["{", *(f"    {line}" for line in chunk), "}"]
     return [*lines, "tensor_memory_wait_store();"]
 

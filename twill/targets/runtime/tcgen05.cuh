@@ -69,13 +69,17 @@ __device__ __forceinline__ void tcgen05_commit_pair(uint32_t barrier, uint16_t c
 enum OperandType : uint32_t {
     F16 = 0, BF16 = 1, TF32 = 2,
     E4M3 = 0, E5M2 = 1, E2M3 = 3, E3M2 = 4, E2M1 = 5,
+    U8 = 0, S8 = 1,
 };
 
-/// Instruction descriptor of kinds f16, tf32 and f8f6f4 with float32 sums: types of A and B, whether each is MN-major
-/// ("transposed"), rows M (64 or 128; of the pair: 128 or 256) and columns N (a multiple of 8).
+/// Types of D.
+enum SumType : uint32_t { F16_SUMS = 0, F32_SUMS = 1, S32_SUMS = 2 };
+
+/// Instruction descriptor of kinds f16, tf32, f8f6f4 and i8: types of A and B, whether each is MN-major ("transposed"), rows M
+/// (64 or 128; of the pair: 128 or 256), columns N (a multiple of 8; of i8: of 16), and the type of D.
 __host__ __device__ constexpr uint32_t instruction_descriptor(
-    uint32_t a, uint32_t b, bool a_mn_major, bool b_mn_major, uint32_t m, uint32_t n) {
-    return 1u << 4 | a << 7 | b << 10 | uint32_t(a_mn_major) << 15 | uint32_t(b_mn_major) << 16 | n / 8 << 17 | m / 16 << 24;
+    uint32_t a, uint32_t b, bool a_mn_major, bool b_mn_major, uint32_t m, uint32_t n, SumType sums = F32_SUMS) {
+    return uint32_t(sums) << 4 | a << 7 | b << 10 | uint32_t(a_mn_major) << 15 | uint32_t(b_mn_major) << 16 | n / 8 << 17 | m / 16 << 24;
 }
 
 /// The code of 4-bit floats in kinds mxf4 and mxf4nvf4.
@@ -140,6 +144,7 @@ __host__ __device__ constexpr uint64_t tcgen05_descriptor(uint32_t address, uint
 TWILL_TCGEN05_MMA(f16)
 TWILL_TCGEN05_MMA(tf32)
 TWILL_TCGEN05_MMA(f8f6f4)
+TWILL_TCGEN05_MMA(i8)
 
 /// Block-scaled: `a_scales` and `b_scales` are the tensor-memory addresses of the scale factors, with row r in lane r % 32 (and
 /// 32, 64 and 96 lanes on), column r / 32, one for each of as many elements along K as the kind has (SIZE).
@@ -181,6 +186,7 @@ __device__ __forceinline__ void tcgen05_copy(uint32_t to, uint32_t from) {
 // Shape 32x32b: register r of lane l is lane l, column r of the warp's quarter, so a row lies in one thread and a row
 // reduction needs no shuffle. `address` is that of the first column, lane 32 * (warp % 4); 8, 16, 32 or 64 columns.
 // With `Half`, shape 16x32bx2: register r of lanes l and 16 + l is lane l (below 16), columns r and Half + r.
+// "Packed": a register has the lower halves of two columns, which is where an MMA leaves sums of 16 bits.
 
 #define TWILL_TM_REGISTERS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define TWILL_TM_REGISTERS_16 TWILL_TM_REGISTERS_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
@@ -190,29 +196,34 @@ __device__ __forceinline__ void tcgen05_copy(uint32_t to, uint32_t from) {
 #define TWILL_TM_BIND_16(C, v, b) TWILL_TM_BIND_8(C, v, b), TWILL_TM_BIND_8(C, v, b + 8)
 #define TWILL_TM_BIND_32(C, v, b) TWILL_TM_BIND_16(C, v, b), TWILL_TM_BIND_16(C, v, b + 16)
 
-#define TWILL_TENSOR_MEMORY_OF(COUNT, NEXT, TYPE, C)                                                                   \
+#define TWILL_TENSOR_MEMORY_OF(LOAD, STORE, FROM, TO, COUNT, NEXT, TYPE, C)                                            \
     template <int Half = 0>                                                                                            \
-    __device__ __forceinline__ void tensor_memory_load(TYPE (&value)[COUNT], uint32_t address) {                       \
+    __device__ __forceinline__ void LOAD(TYPE (&value)[COUNT], uint32_t address) {                                     \
         if constexpr (Half == 0)                                                                                       \
-            asm volatile("tcgen05.ld.sync.aligned.32x32b.x" #COUNT ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "];"\
+            asm volatile("tcgen05.ld.sync.aligned.32x32b.x" #COUNT FROM ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "];" \
                          : TWILL_TM_BIND_##COUNT("=" C, value, 0) : "r"(address));                                     \
         else                                                                                                           \
-            asm volatile("tcgen05.ld.sync.aligned.16x32bx2.x" #COUNT ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "], %" #NEXT ";"\
+            asm volatile("tcgen05.ld.sync.aligned.16x32bx2.x" #COUNT FROM ".b32 {" TWILL_TM_REGISTERS_##COUNT "}, [%" #COUNT "], %" #NEXT ";" \
                          : TWILL_TM_BIND_##COUNT("=" C, value, 0) : "r"(address), "n"(Half));                          \
     }                                                                                                                  \
     template <int Half = 0>                                                                                            \
-    __device__ __forceinline__ void tensor_memory_store(uint32_t address, const TYPE (&value)[COUNT]) {                \
+    __device__ __forceinline__ void STORE(uint32_t address, const TYPE (&value)[COUNT]) {                              \
         if constexpr (Half == 0)                                                                                       \
-            asm volatile("tcgen05.st.sync.aligned.32x32b.x" #COUNT ".b32 [%" #COUNT "], {" TWILL_TM_REGISTERS_##COUNT "};"\
+            asm volatile("tcgen05.st.sync.aligned.32x32b.x" #COUNT TO ".b32 [%" #COUNT "], {" TWILL_TM_REGISTERS_##COUNT "};" \
                          ::TWILL_TM_BIND_##COUNT(C, value, 0), "r"(address) : "memory");                               \
         else                                                                                                           \
-            asm volatile("tcgen05.st.sync.aligned.16x32bx2.x" #COUNT ".b32 [%" #COUNT "], %" #NEXT ", {" TWILL_TM_REGISTERS_##COUNT "};"\
+            asm volatile("tcgen05.st.sync.aligned.16x32bx2.x" #COUNT TO ".b32 [%" #COUNT "], %" #NEXT ", {" TWILL_TM_REGISTERS_##COUNT "};" \
                          ::TWILL_TM_BIND_##COUNT(C, value, 0), "r"(address), "n"(Half) : "memory");                    \
     }
 
-#define TWILL_TENSOR_MEMORY(COUNT, NEXT)                                                                               \
-    TWILL_TENSOR_MEMORY_OF(COUNT, NEXT, uint32_t, "r")                                                                 \
-    TWILL_TENSOR_MEMORY_OF(COUNT, NEXT, float, "f")
+#define TWILL_TENSOR_MEMORY_WORDS(COUNT, NEXT, TYPE, C) \
+    TWILL_TENSOR_MEMORY_OF(tensor_memory_load, tensor_memory_store, "", "", COUNT, NEXT, TYPE, C)
+#define TWILL_TENSOR_MEMORY(COUNT, NEXT)                  \
+    TWILL_TENSOR_MEMORY_WORDS(COUNT, NEXT, uint32_t, "r") \
+    TWILL_TENSOR_MEMORY_WORDS(COUNT, NEXT, int32_t, "r")  \
+    TWILL_TENSOR_MEMORY_WORDS(COUNT, NEXT, float, "f")    \
+    TWILL_TENSOR_MEMORY_OF(                               \
+        tensor_memory_load_packed, tensor_memory_store_packed, ".pack::16b", ".unpack::16b", COUNT, NEXT, uint32_t, "r")
 TWILL_TENSOR_MEMORY(8, 9)
 TWILL_TENSOR_MEMORY(16, 17)
 TWILL_TENSOR_MEMORY(32, 33)
@@ -249,6 +260,16 @@ __device__ __forceinline__ void tensor_memory_load_tile(Value (&value)[Size], ui
         tensor_memory_load<Half>(tile_elements<96, chunk>(value), address + 96);
     }
     static_assert(Size <= 128 && Size >= 8 && (Size & (Size - 1)) == 0, "8 to 128 columns");
+    tensor_memory_wait_load(value);
+}
+
+/// The same of sums of 16 bits: `Size` words of two columns each.
+template <int Half = 0, int Size>
+__device__ __forceinline__ void tensor_memory_load_packed_tile(uint32_t (&value)[Size], uint32_t address) {
+    constexpr int chunk = Size < 32 ? Size : 32;
+    tensor_memory_load_packed<Half>(tile_elements<0, chunk>(value), address);
+    if constexpr (Size > 32) tensor_memory_load_packed<Half>(tile_elements<32, chunk>(value), address + 64);
+    static_assert(Size <= 64 && Size >= 8 && (Size & (Size - 1)) == 0, "16 to 128 columns");
     tensor_memory_wait_load(value);
 }
 
