@@ -104,6 +104,8 @@ POLYNOMIAL = ("fa_fwd_subtiled_polynomial",)
 """Examples of whose exponentials a polynomial computes some."""
 DIVIDED = ("fa_fwd_subtiled_divided",)
 """Examples with the schedule in reports/schedules whose waits divide elementwise operations."""
+RANDOM = ("recurrent_random5",)
+"""Kernels with a schedule of `benchmarks/fuzz_schedules.py`, by its seed, that was once lowered wrong."""
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))
 """Kernels compiled for Blackwell."""
 _HERE = Path(__file__).parent
@@ -114,7 +116,7 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
     name, arch, pairs = kernel.removesuffix(".sm100"), architecture(kernel), kernel in PAIRED
-    plain = name.removesuffix("_polynomial").removesuffix("_divided").removesuffix("_pairs")
+    plain = re.sub("_(polynomial|divided|pairs|random[0-9]+)$", "", name)
     folder = "examples/ttgir" if plain in EXAMPLES else "tests/kernels/ttgir"
     path = f"{folder}/{plain}.{arch}.ttgir"
     found = cases(Inputs(path, arch=arch, exact_layouts=EXACT_LAYOUTS, pairs=pairs))

@@ -1032,6 +1032,14 @@ MUTANTS = (
         "hand-offs one interval early",
         ("fa_fwd_subtiled",),
     ),
+    Mutant(
+        "hand-offs-partly",
+        f"{WARP}/ordering.py",
+        "return () if all(_forced(scheduled, hand_off) for hand_off in found) else found",
+        "return tuple(hand_off for hand_off in found if not _forced(scheduled, hand_off))",
+        "no hand-off where a dependence orders two MMAs: a group signals twice in the prologue",
+        ("recurrent_random5",),
+    ),
     # --- the launcher ---
     Mutant(
         "grid-order",

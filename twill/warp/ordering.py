@@ -2,7 +2,7 @@
 
 Takes the MMAs of a loop as tasks; gives the `HandOff`s of the tensor core between runs, a run being
 consecutive MMAs of one group. In every interval the last MMA of a run is followed by a signal and the first
-of the next run preceded by a wait.
+of the next run preceded by a wait: also in the intervals of prologue and epilogue that issue none of the two.
 """
 
 from collections import deque
@@ -26,8 +26,10 @@ class HandOff:
 
 
 def hand_offs(scheduled: Scheduled, mmas: tuple[Task, ...]) -> tuple[HandOff, ...]:
-    """Between the first runs of the groups, around the interval; those that dependences enforce are left out.
-    None where one group has all MMAs. One run per interval and group keeps the groups apart; the tensor
+    """Between the first runs of the groups, around the interval. None where one group has all MMAs, or where
+    dependences enforce the whole order. Where they enforce a part of it, that part has hand-offs too: in
+    intervals of prologue and epilogue without its MMAs a group would signal a second time before the first
+    signal is consumed. One run per interval and group keeps the groups apart; the tensor
     core's queue orders further ones (measured: four hand-offs instead of two cost a tenth,
     benchmarks/notebook.md)."""
     interval = scheduled.solution.interval
@@ -47,8 +49,8 @@ def hand_offs(scheduled: Scheduled, mmas: tuple[Task, ...]) -> tuple[HandOff, ..
     if len(taken) < 2:
         return ()
     pairs = zip(taken, [*taken[1:], taken[0]], strict=True)
-    found = (_hand_off(scheduled, one[-1], other[0]) for one, other in pairs)
-    return tuple(hand_off for hand_off in found if not _forced(scheduled, hand_off))
+    found = tuple(_hand_off(scheduled, one[-1], other[0]) for one, other in pairs)
+    return () if all(_forced(scheduled, hand_off) for hand_off in found) else found
 
 
 def _hand_off(scheduled: Scheduled, after: Task, before: Task) -> HandOff:
