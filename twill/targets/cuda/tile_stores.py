@@ -6,8 +6,8 @@ Raises TwillError for a reduction, or a layout, that can not be stored so.
 from collections.abc import Callable
 
 from twill.ir.channels import Buffer
-from twill.ir.loop import Op, Tensor, TensorDesc, Value
-from twill.ir.operands import Slot
+from twill.ir.loop import MemDesc, Op, Tensor, TensorDesc, Value
+from twill.ir.operands import Read, Slot
 from twill.ir.statements import StoreTile
 from twill.ops.c import c_type
 from twill.ops.table import role
@@ -55,12 +55,19 @@ def _store_from_slot(emitter: Emitter, it: StoreTile) -> list[str]:
     op = emitter.program.op(it.ops[-1])
     (read,) = (read for read in it.reads if isinstance(read.location, Slot))
     scope = emitter.scope((other for other in it.reads if other is not read), at=it.at)
-    for index in it.ops[:-1]:
-        execute(scope, emitter.program.op(index))
-    corner = [scope.scalar(value) for value in op.operands[1:] if value.id != read.value]
+    for before in (emitter.program.op(index) for index in it.ops[:-1]):
+        if not _of_slot(before, read):
+            execute(scope, before)
+    tiles = (Tensor, MemDesc)
+    corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, tiles)]
     assert isinstance(read.location, Slot)
     scope.lines += _boxes(emitter, scope, op, scope.operand(read, read.location), corner)
     return [emitter.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
+
+
+def _of_slot(op: Op, read: Read) -> bool:
+    """A change of the layout in registers of a tile that TMA reads from its slot."""
+    return role(op) == "layout" and op.operands[0].id == read.value
 
 
 def _boxes(
