@@ -804,6 +804,21 @@ def queries(
 
 
 @triton.jit
+def stacked(
+    a, b, c, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr, HEADS: tl.constexpr
+):  # fmt: skip
+    """c is the sum of a @ block.T over blocks of rows of b; the rows of a are loaded as those of several heads."""
+    b_desc = tl.make_tensor_descriptor(b, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    m, n, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, DIM)
+    head, row = tl.arange(0, HEADS)[:, None, None] * (BLOCK_M // HEADS), tl.arange(0, BLOCK_M // HEADS)[None, :, None]
+    x = tl.load(a + (tl.program_id(0) * BLOCK_M + head + row) * DIM + d[None, None, :]).reshape([BLOCK_M, DIM])
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        acc = tl.dot(x, b_desc.load([i, 0]).T, acc)
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], acc)
+
+
+@triton.jit
 def highest_bytes(
     a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1381,6 +1396,10 @@ TWILL = {
         **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "scales": "*fp32:16", "blocks": "*i32:16", "N": "i32:16",
         "ROWS": 16, "BLOCK": 64, "DIM": 64, "num_warps": 4,
     },
+    "stacked": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "N": "i32",
+        "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 128, "HEADS": 4, "num_warps": 8,
+    },
     "queries": {
         **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "N": "i32:16",
         "BLOCK_M": 128, "BLOCK_N": 128, "DIM": 128, "num_warps": 8,
@@ -1489,6 +1508,7 @@ VARIANTS = {
     "aged": ("aged", {}),
     "gram": ("gram", {}),
     "queries": ("queries", {}),
+    "stacked": ("stacked", {}),
     "masked": ("masked", {}),
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),

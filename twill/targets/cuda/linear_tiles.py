@@ -65,6 +65,10 @@ class Point:
         """The element of a tile of `shape` at the same place in row-major order."""
         return self.map(shape, lambda vector: unflattened(flattened(vector, self.shape), shape))
 
+    def lines(self) -> "Point":
+        """The element of the same tile as two dimensions: all but the last are rows."""
+        return self if len(self.shape) <= 2 else self.reshaped((prod(self.shape[:-1]), self.shape[-1]))
+
     def halved(self, axis: int) -> "Point":
         """The element of a tile that holds two neighbours along `axis` together."""
         shape = tuple(size // 2 if d == axis else size for d, size in enumerate(self.shape))

@@ -195,7 +195,7 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
         word = f"load_matrices<{str(transposed).lower()}>({name}, 4 * i_, {address});"
         lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
         return [*lines, f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {word}"], held(name, type)
-    many = form.neighbours(0 if tile.transposed else 1, 16 * 8 // tile.bits)
+    many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits)
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
     lines.append(f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)")
@@ -211,6 +211,11 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
         lines[-1] = f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)"
         return [*lines, f"    {name}[i_] = {found.pack}({low}, {high});"], found
     return [*lines, f"    {name}[i_] = shared_at<{kind}>({address});"], found
+
+
+def _contiguous(form: Spread, tile: Shared) -> int:
+    """The dimension along which elements lie side by side in shared memory."""
+    return len(form.shape) - (2 if tile.transposed else 1)
 
 
 def _matrices(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
@@ -243,6 +248,7 @@ def _element(tile: Shared, row: str, column: str) -> str:
 def _place(tile: Shared, one: LinearPoint) -> str:
     """Bytes to an element. Where registers have whole patterns of rows, and no bit of a coordinate depends on
     both register and thread, their parts are found apart (`_divided`)."""
+    one = one.lines()
     registers, threads = one.parts()
     own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
     row = own[1] if tile.transposed else own[0]
@@ -339,7 +345,7 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
     """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
     one = point(form, "i_")
     if isinstance(form, Spread) and isinstance(elements, Held):
-        many = form.neighbours(0 if tile.transposed else 1, 16 * 8 // tile.bits)
+        many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits)
         if many > 1:
             address = f"{tile.address} + {_place(tile, form.point(f'(i_ * {many})'))}"
             words = many // 2 if elements.pack else many
@@ -364,7 +370,7 @@ def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
     form = source.layout
     one = point(form, "i_")
     if isinstance(one, LinearPoint):
-        row, column = one.coordinate(0), one.coordinate(1)
+        row, column = (one.lines().coordinate(axis) for axis in (0, 1))
     else:
         row, column = (f"({one.along((axis,)).coordinate()})" for axis in (0, 1))
     whole = form.shape[-1] == tile.columns

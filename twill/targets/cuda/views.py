@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
-from twill.ir.loop import Attribute, Op, Tensor
+from twill.ir.loop import Attribute, MemDesc, Op, Tensor
 from twill.targets.cuda import (
     linear_tiles,
 )
@@ -112,6 +112,16 @@ def _transpose(scope: Scope, op: Op) -> Form:
     return replace(tile, transposed=not tile.transposed)
 
 
+def _reshape_buffer(scope: Scope, op: Op) -> Form:
+    """Of a tile in shared memory, where all dimensions but the last are rows."""
+    tile, source, result = scope.form(op.operands[0]), op.operands[0].type, op.result.type
+    assert isinstance(source, MemDesc)
+    assert isinstance(result, MemDesc)
+    if not isinstance(tile, Shared) or tile.transposed or source.shape[-1] != result.shape[-1]:
+        raise refuse(scope.program, op, "only rows of a tile in shared memory can be counted otherwise")
+    return tile
+
+
 def _reshape(scope: Scope, op: Op) -> Form:
     source, result = op.operands[0].type, op.result.type
     assert isinstance(source, Tensor)
@@ -168,5 +178,6 @@ VIEWS = {
     "tt.expand_dims": _expand,
     "tt.join": _join,
     "ttg.memdesc_trans": _transpose,
+    "ttg.memdesc_reshape": _reshape_buffer,
 }
 """By the name of the operation."""
