@@ -67,7 +67,10 @@ def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
 def _ordering_barriers(code: Code, *, tensor_memory: bool) -> Iterator[TwillError]:
     """Barriers of the threads of a program behind stores, also those of an earlier iteration: what is loaded
     after one may be what another group stored. Those in straight code are executed, without tensor memory.
-    Tiles in shared memory have barriers of their own."""
+    Tiles in shared memory have barriers of their own. None is refused where nothing that is stored is
+    read."""
+    if not stored_before.reads_back(code):
+        return
     executed = frozenset[int]() if tensor_memory else ordering(code)
     loops = [op for op in code.ops.values() if role(op) in ("for", "while")]
     stores = [op.index for op in code.ops.values() if op.name in EFFECTS]

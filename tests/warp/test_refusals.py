@@ -100,10 +100,33 @@ def behind(a: "*fp16", c: "*fp32", n: "i32"):
         acc = tl.dot(x, x, acc)
         tl.debug_barrier()
         tl.store(c + i * 64 + j, acc)
+
+@triton.jit
+def begun(a: "*fp16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    acc = tl.load(c + i * 64 + j)
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        acc = tl.dot(x, x, acc)
+        tl.debug_barrier()
+        tl.store(c + i * 64 + j, acc)
+
+@triton.jit
+def published(a: "*fp16", c: "*fp32", done: "*i32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    acc = tl.zeros([64, 64], tl.float32)
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        acc = tl.dot(x, x, acc)
+        tl.store(c + i * 64 + j, acc)
+        tl.debug_barrier()
+        tl.atomic_add(done, 1)
 """
 
 
-@pytest.mark.parametrize(("kernel", "refused"), [("before", 0), ("behind", 1)])
+@pytest.mark.parametrize(
+    ("kernel", "refused"), [("before", 0), ("behind", 0), ("begun", 1), ("published", 1)]
+)
 def test_barriers_order_nothing_that_was_not_stored(kernel: str, refused: int, tmp_path: Path) -> None:
     (tmp_path / "barriers.py").write_text(BARRIERS)
     found = [*refusals(cases(Inputs(f"{tmp_path / 'barriers.py'}:{kernel}", arch="sm90")))]

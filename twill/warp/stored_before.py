@@ -10,11 +10,13 @@ from collections.abc import Iterable, Iterator
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Tensor, TensorDesc, Value
-from twill.ops.table import role
+from twill.ops.table import lookup, role
 from twill.warp.dataflow import EFFECTS, LOAD, Code, ordering
 from twill.warp.store_warp import POINTERS
 
 HELP = "keep it in registers, or put tl.debug_barrier() behind the stores and before a loop that loads it"
+
+ATOMIC = frozenset({"atomic", "atomic_exchange"})
 
 
 def refusals(code: Code, loops: Iterable[Loop]) -> Iterator[TwillError]:
@@ -25,6 +27,17 @@ def refusals(code: Code, loops: Iterable[Loop]) -> Iterator[TwillError]:
         for load in (op for op in loop.op.inner() if op.name == LOAD or role(op) == "pointer_load"):
             if any(_meet(code, around, load, store) for store in stores):
                 yield code.refuse(f"{load.name} of memory that the kernel stores to before", load, HELP)
+
+
+def reads_back(code: Code) -> bool:
+    """Whether anything that the kernel loads may be what it stored, or an atomic operation tells other thread
+    blocks of its stores: without that, its barriers order nothing."""
+    effects = [op for op in code.ops.values() if op.name in EFFECTS]
+    if any(role(op) in ATOMIC for op in effects):
+        return True
+    stored = {one for op in effects for one in _roots(code, op.operands[0])}
+    rows = ((op, lookup(op.name)) for op in code.ops.values() if op.operands)
+    return any(stored & _roots(code, op.operands[0]) for op, row in rows if row and row.reads_global)
 
 
 def _meet(code: Code, around: dict[int, list[Op]], load: Op, store: Op) -> bool:
