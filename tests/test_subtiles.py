@@ -14,14 +14,16 @@ from twill.generated import Generated, GenerateOptions
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
-from twill.ir.search import Options
+from twill.ir.search import Options, Progress
 from twill.modulo.bounds import bounds
-from twill.pipeline import solve
-from twill.subtiles import better, change, cycles, divided, matching, note
+from twill.pipeline import Begun, solve, up_to
+from twill.subtiles import Searched, better, change, cycles, divided, matching, note, searched
+from twill.verify import check
 
 FA_FWD = Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90")
 GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90")
 OPTIONS = GenerateOptions(time_limit=20, check=False)
+OPTIONS_OF_SEARCH = Options(time_limit=60, explain=False)
 SPILLED = ("16 bytes of registers are spilled, of 240 registers per thread",)
 
 
@@ -48,6 +50,42 @@ def test_sub_tiles_are_tried_where_whole_tiles_stay_above_their_bound() -> None:
     assert not divided(FA_FWD, whole, [above(whole[0], 2048)]), "as good as the bound"
     assert not divided(FA_FWD, whole, [above(whole[0], 2060)]), "sub-tiles cannot be 2% better"
     assert not divided(replace(FA_FWD, subtile=1), whole, [above(whole[0], 2456)]), "the user has decided"
+
+
+def forms(inputs: Inputs) -> tuple[Searched, list[int]]:
+    """What is taken, and how many operations each loop has whose best schedule was looked for."""
+    looked = list[int]()
+
+    def counted(case: Case, known: Begun | None) -> Result:
+        looked.append(len(case.problem.operations))
+        return solve(case.problem, OPTIONS_OF_SEARCH, known=known)
+
+    def told(loop: str, event: Progress) -> None:
+        assert loop.endswith("/for.0")
+
+    return searched(inputs, cases(inputs), OPTIONS_OF_SEARCH, counted, told), looked
+
+
+def test_sub_tiles_at_their_bound_spare_the_best_schedule_of_whole_tiles() -> None:
+    found, looked = forms(FA_FWD)
+    assert (found.subtile, looked) == (2, [30])
+    assert [result.status for result in found.results] == ["optimal"]
+    assert "2048 cycles an iteration, and none of at most 2089 cycles was found for whole tiles" in found.note
+
+
+def test_whole_tiles_at_their_bound_spare_sub_tiles() -> None:
+    found, looked = forms(GEMM)
+    assert (found.subtile, found.note, looked) == (None, "", [3])
+
+
+def test_a_search_ends_at_the_highest_interval_that_matters() -> None:
+    (whole,) = (case.problem for case in cases(FA_FWD))
+    found = up_to(whole, 2600, OPTIONS_OF_SEARCH, lambda event: None)
+    assert found
+    assert found.interval <= 2600
+    assert not check(whole, found)
+    assert up_to(whole, 2089, OPTIONS_OF_SEARCH, lambda event: None) is None, "2456 is the least"
+    assert up_to(whole, 2047, OPTIONS_OF_SEARCH, lambda event: None) is None, "below the bound"
 
 
 def test_what_can_not_be_divided_stays_whole() -> None:

@@ -5,12 +5,12 @@
 
 import time
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from twill.diagnostics import TwillError
 from twill.engine.decode import channels
-from twill.ir.problem import Problem
+from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Considered, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.simplest import proven
@@ -40,8 +40,26 @@ LEAST = 5.0
 core, and without it there may be no answer."""
 
 
-def solve(problem: Problem, options: Options | None = None, report: Report = lambda event: None) -> Result:
-    """The schedule of smallest interval, verified.
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """What is known of a loop without a solver."""
+
+    start: Start
+    made: Solution | None = None
+    """A schedule."""
+
+    @property
+    def at_bound(self) -> bool:
+        return self.made is not None and self.made.interval == self.start.low
+
+
+def solve(
+    problem: Problem,
+    options: Options | None = None,
+    report: Report = lambda event: None,
+    known: Begun | None = None,
+) -> Result:
+    """The schedule of smallest interval, verified. `known`: what is known of it already.
 
     Raises `TwillError` if an answer breaks a rule or claims more than its evidence shows (a defect of Twill,
     never of the input).
@@ -50,7 +68,9 @@ def solve(problem: Problem, options: Options | None = None, report: Report = lam
 
     options = options or Options()
     result = (
-        _chosen(problem, options, report) if problem.implementations else _found(problem, options, report)
+        _chosen(problem, options, report)
+        if problem.implementations
+        else _found(problem, options, report, known)
     )
     broken = check_result(result, joint=not options.modulo_only, in_flight=result.max_in_flight)
     if broken:
@@ -119,16 +139,45 @@ def _concluded(best: Result, considered: tuple[Considered, ...]) -> Result:
     return replace(best, considered=considered, status="feasible", proved=proved)
 
 
-def _found(problem: Problem, options: Options, report: Report) -> Result:
+def begun(problem: Problem, options: Options, report: Report) -> Begun:
+    """The lower bounds, and the schedule at them that is constructed and keeps every rule, if any; of a
+    choice of implementations nothing is constructed."""
+    begin = start(problem, joint=not options.modulo_only)
+    hopeless = begin.infeasible or problem.implementations
+    return Begun(begin, None if hopeless else _constructed(problem, options, begin, report))
+
+
+def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Begun:
+    """With a schedule at the lower bound where a solver finds one at once, which is not verified."""
+    small = len(problem.operations) <= LARGE and not problem.implementations
+    if known.made or known.start.infeasible or not small or options.engine != "auto":
+        return known
+    from twill.smt import search
+
+    return replace(known, made=search.at_bound(problem, options, report, known.start))
+
+
+def up_to(problem: Problem, highest: Time, options: Options, report: Report) -> Solution | None:
+    """A schedule whose interval is at most `highest`, not verified; None where there is none, or none is
+    found within the time limit."""
+    begin = start(problem, joint=not options.modulo_only)
+    if begin.low > highest:
+        return None
+    from twill.smt import search
+
+    return search.up_to(problem, options, report, begin, highest)
+
+
+def _found(problem: Problem, options: Options, report: Report, known: Begun | None = None) -> Result:
     """By the bounds alone where they decide, or by construction where that meets them; the solvers are
     imported only after that."""
     began = time.monotonic()
-    begin = start(problem, joint=not options.modulo_only)
+    known = known or begun(problem, options, report)
+    begin, made = known.start, known.made
     report(Progress(time.monotonic() - began, "bounds", begin.low, "note", f"at least {begin.low}"))
     if begin.infeasible:
         return begin.result(problem, options)
-    made = _constructed(problem, options, begin, report)
-    if made is not None and _simplest(problem, options, begin, made):
+    if made is not None and known.at_bound and _simplest(problem, options, begin, made):
         return begin.met(problem, options, made)
     count = len(problem.operations)
     rough = _rough(problem, options, begin, report) if count > LARGE and made is None else None

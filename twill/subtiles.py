@@ -1,19 +1,22 @@
 """Whether a kernel's rows are divided into sub-tiles, where the user does not say.
 
 Takes `Inputs` and the loops with whole tiles; gives the loops with sub-tiles where their lower bounds allow
-fewer cycles. Registers are what whole tiles lack most often: an accumulator and scores of 128 rows leave no
-room for a second iteration.
+fewer cycles, or searches for both (`searched`). Registers are what whole tiles lack most often: an
+accumulator and scores of 128 rows leave no room for a second iteration.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
-from math import inf, isfinite
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil, floor, inf, isfinite
 
 from twill.diagnostics import TwillError
 from twill.explain import Change
 from twill.inputs import Case, Inputs, cases
 from twill.ir.schedule import Result
+from twill.ir.search import Options, Progress
 from twill.modulo.bounds import bounds
+from twill.pipeline import Begun, begun, soon, up_to
 
 COUNT = 2
 """Sub-tiles that are tried."""
@@ -22,19 +25,112 @@ GAIN = 0.98
 its own, which the schedule does not count (estimate)."""
 
 
+Solve = Callable[[Case, Begun | None], Result]
+"""The search for one loop, from what is known of it."""
+
+Told = Callable[[str, Progress], None]
+"""Takes the events of all searches, with the names of the loops."""
+
+
+@dataclass(frozen=True, slots=True)
+class Searched:
+    """The form of a kernel that takes fewer cycles."""
+
+    subtile: int | None
+    """Sub-tiles; None for what the inputs say."""
+    results: tuple[Result, ...]
+    note: str = ""
+
+
+def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Solve, told: Told) -> Searched:
+    """Schedules for whole tiles or for sub-tiles, whichever take fewer cycles.
+
+    Where schedules of sub-tiles are found at their lower bounds at once, and none of whole tiles, all there
+    is to prove of whole tiles is that they take too long; their best schedule is not looked for.
+    """
+    known = _begun(whole, options, told)
+    parts = () if _met(known) else _parts(inputs, whole)
+    if parts:
+        known = _soon(whole, known, options, told)
+    if parts and not _met(known):
+        fast = _soon(parts, _begun(parts, options, told), options, told)
+        within = _longest(parts, fast)
+        if within is not None and not _reaches(whole, within, options, told):
+            results = tuple(map(solve, parts, fast))
+            return Searched(COUNT, results, note(cycles(results), inf, within=within))
+    return _compared(inputs, whole, known, solve)
+
+
+def _compared(inputs: Inputs, whole: Sequence[Case], known: Sequence[Begun], solve: Solve) -> Searched:
+    """Both forms are searched for their best schedules."""
+    results = tuple(map(solve, whole, known))
+    others = tuple(solve(part, None) for part in divided(inputs, whole, results))
+    if not others or not better(cycles(others), cycles(results)):
+        return Searched(None, results)
+    return Searched(COUNT, others, note(cycles(others), cycles(results)))
+
+
+def _begun(found: Sequence[Case], options: Options, told: Told) -> list[Begun]:
+    return [begun(case.problem, options, partial(told, case.name)) for case in found]
+
+
+def _soon(found: Sequence[Case], known: Sequence[Begun], options: Options, told: Told) -> list[Begun]:
+    """What is known with what is found at once, up to the first loop without a schedule at its bound."""
+    more = list(known)
+    for i, case in enumerate(found):
+        more[i] = soon(case.problem, options, partial(told, case.name), known[i])
+        if not more[i].at_bound:
+            break
+    return more
+
+
+def _met(known: Sequence[Begun]) -> bool:
+    return all(one.at_bound for one in known)
+
+
+def _longest(parts: Sequence[Case], fast: Sequence[Begun]) -> int | None:
+    """Cycles that the loops with whole tiles may take together to be taken instead of sub-tiles at their
+    lower bounds; None where schedules at these are not known."""
+    if not _met(fast):
+        return None
+    return ceil(sum(one.start.low * _unit(part) for part, one in zip(parts, fast, strict=True)) / GAIN) - 1
+
+
 def divided(inputs: Inputs, whole: Sequence[Case], results: Sequence[Result]) -> tuple[Case, ...]:
     """The loops with sub-tiles; none where the user has decided, rows can not be divided, or whole tiles are
     as good by the bounds."""
-    if inputs.subtile is not None or inputs.pins is not None or any(case.module is None for case in whole):
-        return ()
     if all(result.solution and result.solution.interval <= result.bounds.value for result in results):
         return ()
-    try:
-        found = cases(replace(inputs, subtile=COUNT))
-    except TwillError:
-        return ()
+    found = _parts(inputs, whole)
     least = sum(bounds(case.problem).value * case.problem.resolution.cycles_per_unit for case in found)
     return found if better(least, cycles(results)) else ()
+
+
+def _parts(inputs: Inputs, whole: Sequence[Case]) -> tuple[Case, ...]:
+    """The loops with sub-tiles; none where the user has decided, or rows can not be divided."""
+    if inputs.subtile is not None or inputs.pins is not None or any(case.module is None for case in whole):
+        return ()
+    try:
+        return cases(replace(inputs, subtile=COUNT))
+    except TwillError:
+        return ()
+
+
+def _unit(case: Case) -> float:
+    return case.problem.resolution.cycles_per_unit
+
+
+def _reaches(whole: Sequence[Case], within: float, options: Options, told: Told) -> bool:
+    """Whether schedules of whole tiles are found that take at most `within` cycles, all loops together."""
+    least = [bounds(case.problem).value for case in whole]
+    units = [_unit(case) for case in whole]
+    spare = within - sum(low * unit for low, unit in zip(least, units, strict=True))
+    for case, low, unit in zip(whole, least, units, strict=True):
+        found = up_to(case.problem, low + floor(spare / unit), options, partial(told, case.name))
+        if found is None:
+            return False
+        spare -= (found.interval - low) * unit
+    return True
 
 
 def change(inputs: Inputs, case: Case) -> tuple[Change, ...]:
@@ -61,9 +157,10 @@ def better(divided: float, whole: float) -> bool:
     return isfinite(divided) and divided <= GAIN * whole
 
 
-def note(divided: float, whole: float) -> str:
-    """What is said of a kernel with sub-tiles."""
-    before = f" instead of {whole:.0f}" if whole < inf else ", and none was found for whole tiles"
+def note(divided: float, whole: float, *, within: float | None = None) -> str:
+    """What is said of a kernel with sub-tiles; `within`: whole tiles were only tried up to so many cycles."""
+    few = "" if within is None else f" of at most {within:.0f} cycles"
+    before = f" instead of {whole:.0f}" if whole < inf else f", and none{few} was found for whole tiles"
     return (
         f"rows are divided into {COUNT} sub-tiles: {divided:.0f} cycles an iteration{before}"
         " (--subtile 1 keeps them whole)"

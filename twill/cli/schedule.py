@@ -5,11 +5,12 @@ import shutil
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 import click
 
@@ -26,14 +27,17 @@ from twill.cli.options import (
     what_if_options,
 )
 from twill.cli.output import drawings, folder_of, text_files, write_all
-from twill.cli.progress import shown
 from twill.emit.ttgir import Dialect
 from twill.files import write_schedule
 from twill.files.schedule import timeless
 from twill.inputs import Case, Inputs, cost_notes
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result, Status
-from twill.ir.search import Engine, Options, Progress
+from twill.ir.search import Engine, Options
+
+if TYPE_CHECKING:
+    from twill.pipeline import Begun
+    from twill.subtiles import Searched, Told
 
 PACKAGES: dict[Engine, str] = {
     "cpsat": "ortools",
@@ -135,35 +139,41 @@ def schedule(ctx: click.Context, spec: str, **options: Option) -> None:
     requested = inputs(spec, options)
     found = prepared(requested)
     read = time.monotonic() - began
-    solved = [_solved(case, search, read) for case in found]
-    found, solved, note = _with_sub_tiles(requested, search, found, solved)
-    for case, result in zip(found, solved, strict=True):
+    made = worker.watched(partial(_searched, requested, found, search, read))
+    found = found if made.subtile is None else prepared(replace(requested, subtile=made.subtile))
+    results = [_with_problem(result, case) for result, case in zip(made.results, found, strict=True)]
+    for case, result in zip(found, results, strict=True):
         _show(case, result, search, len(found) > 1, options)
-    if note and not options["as_json"]:
-        click.echo(f"note: {note}")
-    statuses = [EXIT[result.status] for result in solved]
+    if made.note and not options["as_json"]:
+        click.echo(f"note: {made.note}")
+    statuses = [EXIT[result.status] for result in results]
     ctx.exit(max(statuses, key=lambda status: (status == 3, status)))
 
 
-def _with_sub_tiles(
-    requested: Inputs, search: Options, whole: tuple[Case, ...], results: list[Result]
-) -> tuple[tuple[Case, ...], list[Result], str]:
-    """The loops with sub-tiles and a note, where they are faster than with whole tiles; otherwise these."""
-    from twill.subtiles import better, cycles, divided, note
+def _searched(
+    requested: Inputs, found: Sequence[Case], search: Options, read: float, on_event: "Told"
+) -> "Searched":
+    """The form of the kernel that takes fewer cycles, with the result of each loop; the problems themselves,
+    which may be large, do not come back through the pipe. `read`: seconds spent before the search."""
+    from twill.pipeline import solve
+    from twill.subtiles import searched
 
-    found = divided(requested, whole, results)
-    others = [_solved(case, search, 0.0) for case in found]
-    if not found or not better(cycles(others), cycles(results)):
-        return whole, results, ""
-    return found, others, note(cycles(others), cycles(results))
+    def solved(case: Case, known: "Begun | None") -> Result:
+        began = time.monotonic()
+        result = solve(case.problem, search, partial(on_event, case.name), known)
+        seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))
+        return replace(result, seconds=seconds)
+
+    form = searched(requested, found, search, solved, on_event)
+    return replace(form, results=tuple(map(_without_problem, form.results)))
 
 
-def _solved(case: Case, search: Options, read: float) -> Result:
-    """Solve one loop. `read`: seconds spent before the search."""
-    began = time.monotonic()
-    result = _solve(case, search)
-    seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))
-    return replace(result, seconds=seconds)
+def _without_problem(result: Result) -> Result:
+    return replace(result, problem=replace(NOTHING, implementation=result.problem.implementation))
+
+
+def _with_problem(result: Result, case: Case) -> Result:
+    return replace(result, problem=case.problem.implemented(result.problem.implementation))
 
 
 def _show(case: Case, result: Result, search: Options, several: bool, options: CommandOptions) -> None:
@@ -180,24 +190,6 @@ def _show(case: Case, result: Result, search: Options, several: bool, options: C
 
 def _one_line(document: str) -> str:
     return json.dumps(json.loads(document), separators=(",", ":"), ensure_ascii=False)
-
-
-def _solve(case: Case, search: Options) -> Result:
-    """The result; the problem itself, which may be large, does not come back through the pipe."""
-
-    def work(on_event: Callable[..., None]) -> Result:
-        from twill.pipeline import solve
-
-        result = solve(case.problem, search, on_event)
-        return replace(result, problem=replace(NOTHING, implementation=result.problem.implementation))
-
-    with shown(case.name) as report:
-
-        def on_event(event: Progress) -> None:
-            report(event)
-
-        result = worker.run(work, on_event)
-        return replace(result, problem=case.problem.implemented(result.problem.implementation))
 
 
 def _write(case: Case, result: Result, search: Options, folder: Path, options: CommandOptions) -> None:

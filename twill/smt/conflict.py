@@ -9,8 +9,6 @@ wherever the others are: one refutation speaks of thousands of partitions.
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-import networkx as nx
-
 from twill.engine.partitions import Labels, under
 from twill.ir.problem import Edge, Operation, Problem, Value
 
@@ -49,6 +47,8 @@ def more(problem: Problem, ops: Sequence[int], refuted: Refuted) -> list[int]:
 
 
 def _by_distance(problem: Problem, ops: Sequence[int]) -> list[int]:
+    import networkx as nx  # a tenth of a second, and few searches come here
+
     graph: nx.Graph[int] = nx.Graph()
     graph.add_nodes_from((HOME, *range(len(problem.operations))))
     graph.add_edges_from((problem.index(edge.src), problem.index(edge.dst)) for edge in problem.edges)

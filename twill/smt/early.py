@@ -47,10 +47,20 @@ def early(setting: Setting, evidence: Evidence) -> Evidence:
     """The evidence with the best schedule that is found soon."""
     if setting.options.engine not in ("auto", "cpsat"):
         return evidence
-    state = _State(SUBTILES if setting.alike else OTHERS, evidence, evidence.low)
+    state = _state(setting, evidence)
     while _goes_on(setting, state):
         state = _at(setting, state, _interval(state))
     return state.evidence
+
+
+def soon(setting: Setting, evidence: Evidence) -> Solution | None:
+    """A schedule at the lowest interval, where one round of quick probes finds it."""
+    setting.tell("trying", "cpsat", evidence.low, "quickly")
+    return _probe(setting, _state(setting, evidence), evidence.low)[0]
+
+
+def _state(setting: Setting, evidence: Evidence) -> _State:
+    return _State(SUBTILES if setting.alike else OTHERS, evidence, evidence.low)
 
 
 def _grain(state: _State) -> Time:

@@ -19,6 +19,9 @@ Decide = Callable[[Problem, Time], Solution | None]
 
 PLENTY = 1 << 16
 
+AMOUNTS = 16
+"""About how many amounts of a resource are told apart: each halving of them is a probe."""
+
 
 @dataclass(frozen=True, slots=True)
 class Family:
@@ -136,10 +139,10 @@ def _unpinned(problem: Problem) -> Problem:
 
 
 def _register_amounts(problem: Problem) -> tuple[Limits, ...]:
-    """More per thread, in steps of the machine, up to three times what it has; the file as large as it
-    takes."""
+    """More per thread, in multiples of the machine's step, up to three times what it has; the file as large
+    as it takes."""
     has, step = problem.limits.registers_per_thread, problem.limits.register_step
-    counts = range(has, 3 * has, step)
+    counts = range(has, 3 * has, step * max(1, 2 * has // step // AMOUNTS))
     return tuple(
         replace(problem.limits, registers_per_thread=count, registers_total=PLENTY * 1024) for count in counts
     )

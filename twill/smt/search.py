@@ -17,7 +17,7 @@ from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
 from twill.smt.causes import cause
 from twill.smt.cpsat import Tactics
-from twill.smt.early import early
+from twill.smt.early import early, soon
 from twill.smt.explain import explain
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
@@ -39,6 +39,12 @@ DECIDING = 0.85
 
 ANALYSED = 300
 """Operations up to which natural partitions and sub-tiles are computed: that takes seconds beyond."""
+
+NEAR = 16
+"""Once few iterations in flight leave a gap of this part of the interval, more of them are probed ..."""
+
+GLANCE = 4
+"""... with this part of a share."""
 
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
@@ -70,6 +76,23 @@ def search(
     evidence, notes = _polished(setting, evidence)
     result = _result(setting, evidence, begin.bounds, (*notes, *_time_note(setting, stopped)))
     return replace(result, reasons=_reasons(setting, evidence, result))
+
+
+def at_bound(problem: Problem, options: Options, report: Report, begin: Start) -> Solution | None:
+    """A schedule at the lower end of `begin`, where quick probes find one; they prove nothing."""
+    setting = _setting(problem, options, report, begin, begin.max_in_flight(options), None)
+    found = soon(setting, Evidence(begin.low, begin.top))
+    if found is not None:
+        setting.tell("feasible", "cpsat", found.interval)
+    return found
+
+
+def up_to(problem: Problem, options: Options, report: Report, begin: Start, highest: Time) -> Solution | None:
+    """A schedule whose interval is at most `highest`; None where there is none, or none is found within the
+    time limit."""
+    setting = _setting(problem, options, report, begin, begin.max_in_flight(options), None)
+    evidence = Evidence(begin.low, min(begin.top, highest), refuted=begin.refuted)
+    return _decided(setting.within(DECIDING), evidence).best
 
 
 def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setting, Evidence]:
@@ -132,6 +155,8 @@ class _Agenda:
     misses: int = 0
     stage: Stage = "few"
     """Proofs for more than few iterations in flight come last, where one is enough."""
+    glanced: bool = False
+    """More than few were probed before the interval for few was found."""
     hope: Time | None = None
     """The smallest interval that a projection, having refuted others, allowed for few iterations in
     flight."""
@@ -145,6 +170,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     evidence, agenda = _settled(setting, early(setting, evidence), agenda)
     while evidence.open and setting.remaining > 0:
+        evidence, agenda = _glanced(setting, evidence, agenda)
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         while pending and evidence.open:
@@ -167,6 +193,25 @@ def _raised(
     return raised.evidence, replace(agenda, hope=raised.hope or agenda.hope)
 
 
+def _glanced(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
+    """The middle of what is left for all, soon, once little is left for few iterations in flight: the last
+    steps for few are spared where more of them are faster."""
+    low, high, middle = evidence.low, evidence.high, (evidence.low + evidence.high - 1) // 2
+    little = NEAR * (high - _floor(evidence, agenda)) <= high < 2 * NEAR * (high - low)
+    known = evidence.known(middle, setting.few(middle)) if setting.problem.monotone else None
+    if agenda.glanced or agenda.stage != "few" or evidence.best is None or known is None or not little:
+        return evidence, agenda
+    share, tried = replace(agenda, work=agenda.work / GLANCE, stage="brief"), replace(agenda, glanced=True)
+    return _decide(setting, evidence, share, middle)[0], tried
+
+
+def _floor(evidence: Evidence, agenda: _Agenda) -> Time:
+    """The lowest interval that is left at this stage."""
+    low, high, partly = evidence.low, evidence.high, evidence.partly
+    few = () if partly is None or agenda.stage != "few" else (min(partly.interval + 1, high),)
+    return max([low, *few, *(i + 1 for i in agenda.undecided if low <= i < high)])
+
+
 def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agenda, Time]:
     """The lowest interval when it is new (or what projections leave of it), then far above until something
     works, then the middle of the gap."""
@@ -175,7 +220,7 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
         return agenda, max(low, agenda.hope)
     if not setting.problem.monotone or not agenda.tried:
         return agenda, low
-    floor = max([low, *(i + 1 for i in agenda.undecided if low <= i < high)])
+    floor = _floor(evidence, agenda)
     if floor >= high:
         return _again(agenda, low, high)
     if evidence.best:
@@ -206,7 +251,8 @@ def _decide(
     binding = tuple(projection for projection, _ in evidence.binding)
     fewer = agenda.stage != "few" or (setting.problem.monotone and evidence.best is not None)
     stage: Stage = agenda.stage if fewer else "brief"
-    decision = decide(Race(setting, interval, agenda.work, stage, evidence.best, binding))
+    known = evidence.known(interval, setting.few(interval)) if setting.problem.monotone else None
+    decision = decide(Race(setting, interval, agenda.work, stage, evidence.best, binding, known))
     probe = decision.probe
     if stage != "few" or decision.partly is None:
         setting.tell(probe.what, probe.engine, interval)
@@ -321,11 +367,12 @@ def _quick(setting: Setting, problem: Problem, interval: Time) -> Solution | Non
     problems = [under(problem, labels) for labels in partitions(problem)]
     probes = [
         (one, in_flight, WORK / 8)
-        for in_flight in range(setting.few(interval), setting.in_flight + 1)
+        for in_flight in sorted({setting.few(interval), setting.in_flight})
         for one in problems
     ]
-    for one, in_flight, work in (*probes, (problem, setting.in_flight, WORK)):
-        found = cpsat.attempt(one, interval, in_flight, budget=setting.budget(work)).solution
+    for one, in_flight, work in (*probes, (problem, setting.in_flight, WORK / 4)):
+        budget = setting.budget(work)
+        found = cpsat.attempt(one, interval, in_flight, budget=budget, tactics=FINDING).solution
         if found:
             return found
     return None

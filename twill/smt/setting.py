@@ -95,6 +95,14 @@ class Evidence:
         kept = tuple(old for old in self.refuted if old.max_in_flight is None or not refutation.below)
         return replace(self, refuted=(*kept, refutation), low=max(self.low, refutation.interval + 1))
 
+    def known(self, interval: Time, in_flight: int) -> Refutation | None:
+        """The refutation of `interval` for so many iterations in flight, if there is one already; of monotone
+        problems."""
+        partly = self.partly
+        if partly is None or partly.max_in_flight is None or partly.interval < interval:
+            return None
+        return partly if partly.max_in_flight >= in_flight else None
+
     def partly_excluding(self, refutation: Refutation | None) -> "Evidence":
         if refutation is None or (self.partly and self.partly.interval >= refutation.interval):
             return self
