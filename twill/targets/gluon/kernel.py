@@ -15,6 +15,7 @@ from twill.ir.names import identifier
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import MmaIssue, StoreTile, walk
 from twill.targets.cuda.emitter import indented
+from twill.targets.gluon.emitter import Emitter
 from twill.targets.gluon.layouts import Layouts, dtype
 from twill.targets.gluon.scope import (
     TENSOR_MEMORY,
@@ -27,7 +28,9 @@ from twill.targets.gluon.scope import (
     safe,
     tensor_name,
 )
-from twill.targets.gluon.statements import SYNC, SYNC_COUNT, Emitter, buffer_name, by_copies, divided, drained
+from twill.targets.gluon.statements import lines_of
+from twill.targets.gluon.tile_stores import buffer_name, divided
+from twill.targets.gluon.transfers import SYNC, SYNC_COUNT, by_copies, drained
 
 HEAD = """\
 import triton
@@ -193,7 +196,7 @@ def _function(file: File, group: WarpProgram) -> tuple[tuple[str, ...], str]:
     emitter = Emitter(file, group, Scope(file, group.warps))
     emitter.scope.names |= {safe(one.id) for one in group.variables}
     emitter.scope.names |= {safe(program.name(one.id)) for one in program.function.args}
-    body = emitter.all(group.body)
+    body = lines_of(emitter, group.body)
     text = "\n".join(body)
     used = {counter(one.id) for one in (*program.channels, *program.dependences)} | {SYNC_COUNT}
     used |= {f"{one.id}_waits" for one in program.orders}
