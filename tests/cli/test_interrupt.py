@@ -116,3 +116,50 @@ def test_an_interruption_leaves_nothing_half_done(
     assert alive(marker) == []
     assert not [path for path in tmp_path.rglob(".*") if path.name != RECORD]
     assert written or not (tmp_path / "out").exists()
+
+
+PATIENT = """
+import sys, time
+try:
+    print("ready", flush=True)
+    time.sleep(30)
+except KeyboardInterrupt:
+    time.sleep(0.6)
+    print("saved", flush=True)
+    sys.exit(7)
+"""
+"""A program that has something to do when it is interrupted."""
+
+
+@pytest.mark.parametrize("command", ["run", "capture"])
+def test_a_program_under_twill_ends_in_its_own_way(command: str, tmp_path: Path) -> None:
+    (tmp_path / "patient.py").write_text(PATIENT)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "twill", command, "--", sys.executable, "patient.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    os.killpg(process.pid, signal.SIGINT)
+    said, _ = process.communicate(timeout=20)
+    assert said.startswith("saved\n")
+    assert process.returncode == 7
+
+
+def test_a_request_to_end_reaches_the_program(tmp_path: Path) -> None:
+    (tmp_path / "patient.py").write_text(PATIENT)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "twill", "run", "--", sys.executable, "patient.py"],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=20) == 128 + signal.SIGTERM

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,7 +169,7 @@ def test_a_kernel_is_built_loaded_and_launched(
     """With no GPU the launch itself fails, and Triton's kernel takes over."""
     with caplog.at_level("INFO", "twill.triton"):
         row = launches()
-    assert "Twill's kernel: as the schedule says, 1024 cycles per iteration" in caplog.messages[0]
+    assert any("as the schedule says, 1024 cycles per iteration" in said for said in caplog.messages)
     assert "the launch of Twill's kernel failed with CUDA error" in row.reason
     assert sorted(path.name for path in next((folder / "triton").iterdir()).iterdir()) == [
         "gemm.json",
@@ -243,3 +244,16 @@ def test_a_terminal_shows_what_a_launch_waits_for(
         monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
         workers.outcome(request, "k", twill.triton.Settings())
         assert ("builds gemm" in capsys.readouterr().err) == shown
+
+
+def test_the_log_says_that_a_launch_waits(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    request = Request("gemm", "", (), "", "sm90", {})
+    monkeypatch.setattr(workers, "PATIENCE", 0.05)
+    for seconds, said in ((0.0, False), (0.5, True)):
+        monkeypatch.setattr(
+            workers, "_worked", lambda *_, it=seconds: (time.sleep(it), Outcome(refused="no"))[1]
+        )
+        workers.outcome(request, "k", twill.triton.Settings())
+        assert any("gemm: its first launch waits" in one.message for one in caplog.records) == said

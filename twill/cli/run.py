@@ -1,10 +1,14 @@
 """`twill run`: a program, unchanged, with Twill's kernels in place of Triton's."""
 
+import signal
 import subprocess
 
 import click
 
 from twill.diagnostics import TwillError
+
+PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
+"""Signals to this process alone that the command is to receive."""
 
 
 @click.command(
@@ -45,10 +49,18 @@ def run(
 
 
 def child(command: tuple[str, ...], variables: dict[str, str]) -> int:
-    """Runs a command to its end; gives its exit status, as a shell would. Raises TwillError where it cannot
-    be started."""
+    """Runs a command to its end; gives its exit status, as a shell would. Ctrl-C reaches the command from the
+    terminal and a request to end is passed on, so that it ends as it would without Twill. Raises TwillError
+    where it cannot be started."""
     try:
-        status = subprocess.run(command, env=variables, check=False).returncode
+        process = subprocess.Popen(command, env=variables)
     except OSError as error:
         raise TwillError(f"cannot run {command[0]}: {error.strerror}") from error
+    before = {one: signal.signal(one, lambda number, _: process.send_signal(number)) for one in PASSED_ON}
+    before[signal.SIGINT] = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        status = process.wait()
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
     return status if status >= 0 else 128 - status

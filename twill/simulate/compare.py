@@ -131,6 +131,7 @@ def _addresses(function: Function) -> Iterator[str]:
             yield _name(value)
 
 
+@np.errstate(all="ignore")
 def compare(
     program: Program,
     numbers: Mapping[str, float],
@@ -152,6 +153,7 @@ def compare(
     return tuple(_compared(name, expected, found, untouched) for name in expected.types)
 
 
+@np.errstate(all="ignore")
 def collide(program: Program, numbers: Mapping[str, float], grid: Mapping[str, int], tiles: int) -> bool:
     """Whether programs of the grid of a kernel made persistent write to the same place: what is there at the
     end then follows from their order, which a grid does not have. Each is executed as the only one of its

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from twill.triton import store
 from twill.triton.request import Request
-from twill.triton.settings import Settings
+from twill.triton.settings import Settings, log
 from twill.triton.store import Outcome
 
 AT_ONCE = max(1, (os.cpu_count() or 1) // 8)
@@ -26,6 +26,12 @@ AT_ONCE = max(1, (os.cpu_count() or 1) // 8)
 SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) - 1)
 """Processes that build the configurations of an autotuned kernel, while the program waits for them: a search
 is short beside the build, which has one thread."""
+
+PATIENCE = 10.0
+"""Seconds that a launch waits before the log says so, where no terminal shows it."""
+WAITING = (
+    "%s: its first launch waits until Twill's kernel is built; compile=\"background\" runs Triton's meanwhile"
+)
 
 _running: set[subprocess.Popen[str]] = set()
 _slots = threading.BoundedSemaphore(AT_ONCE)
@@ -37,22 +43,32 @@ _ahead: dict[str, Future[Outcome]] = {}
 def outcome(request: Request, key: str, settings: Settings) -> Outcome:
     """Waits for the worker, the one that was started ahead if there is one. Raises KeyboardInterrupt, after
     ending the worker, where the user interrupts."""
-    begun = _ahead.get(key)
     with _shown(request.name):
-        if begun is None:
-            return _worked(request, key, settings)
-        try:
-            return begun.result()
-        except KeyboardInterrupt:
-            stop()
-            raise
+        return _outcome(request, key, settings)
+
+
+def _outcome(request: Request, key: str, settings: Settings) -> Outcome:
+    begun = _ahead.get(key)
+    if begun is None:
+        return _worked(request, key, settings)
+    try:
+        return begun.result()
+    except KeyboardInterrupt:
+        stop()
+        raise
 
 
 @contextmanager
 def _shown(name: str) -> Generator[None]:
-    """On a terminal, what the program is waiting for."""
+    """What the program is waiting for: on a terminal at once, else in the log after a while."""
     if not sys.stderr.isatty():
-        yield
+        said = threading.Timer(PATIENCE, log.warning, [WAITING, name])
+        said.daemon = True
+        said.start()
+        try:
+            yield
+        finally:
+            said.cancel()
         return
     others = f" ({len(_ahead)} configurations to go)" if len(_ahead) > 1 else ""
     from rich.console import Console
@@ -91,7 +107,7 @@ def in_background(request: Request, key: str, settings: Settings, ready: Callabl
 
     def wait() -> None:
         with _slots:
-            ready(outcome(request, key, settings))
+            ready(_outcome(request, key, settings))
 
     threading.Thread(target=wait, name=f"twill-{key[:8]}", daemon=True).start()
 
