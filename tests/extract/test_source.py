@@ -26,7 +26,9 @@ def test_a_file() -> None:
         ("examples", None, {}, "cannot read examples"),
         (GEMM, "sm100", {}, "is compiled for sm90, not for sm100"),
         (GEMM, "sm90", {"BLOCK_M": "64"}, "--set has nothing to set"),
-        ("examples/kernels.py", "sm90", {}, "which kernel of examples/kernels.py is meant?"),
+        ("examples/kernels.py", "sm90", {}, "examples/kernels.py has several kernels: "),
+        ("nowhere.py", "sm90", {}, "nowhere.py cannot be read"),
+        ("tests/conftest.py", "sm90", {}, "tests/conftest.py has no function with @triton.jit"),
         ("examples/kernels.py:gemm", None, {}, "can be compiled for several architectures"),
         ("examples/kernels.py:gemm", "sm80", {}, "architecture `sm80` is not supported"),
     ],
@@ -35,6 +37,20 @@ def test_mistakes(spec: str, arch: str | None, settings: dict[str, str], message
     with pytest.raises(TwillError) as caught:
         load(spec, arch, settings)
     assert message in caught.value.message
+
+
+def test_the_only_kernel_of_a_file_needs_no_name(tmp_path: Path) -> None:
+    text = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def double(x):
+    tl.store(x, 2 * tl.load(x))
+"""
+    (tmp_path / "one.py").write_text(text)
+    assert load(str(tmp_path / "one.py"), "sm90", {"x": "*fp32"}).file == "double.sm90.ttgir"
 
 
 def test_binary_files(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 Takes `FILE.ttgir`, the dump of a compilation (`FILE:KERNEL` or `FILE:LINE` where it holds several), its text,
 `FILE.ttir`, a kernel in Triton's cache (either of its files), a captured kernel (`FILE.json:NAME`), or
-`FILE.py:function` with settings; gives the module that is scheduled. TTIR and Python files need Triton.
+`FILE.py:function` (`FILE.py` where it has one kernel) with settings; gives the module that is scheduled. TTIR
+and Python files need Triton.
 Raises TwillError where the file cannot be read, does not fit the architecture, or is no kernel.
 """
 
 from __future__ import annotations
 
+import ast
 import logging
 from collections.abc import Mapping
 from dataclasses import replace
@@ -82,8 +84,7 @@ def from_python(
     """Compiles a kernel up to where scheduling begins; the module's file is named after the kernel."""
     from twill.extract.frontend.triton import capability, captured
 
-    if not function:
-        raise TwillError(f"which kernel of {file} is meant?", help=f"write {file}:FUNCTION")
+    function = function or _only_kernel(file)
     if arch is None:
         raise TwillError(
             f"{file}:{function} can be compiled for several architectures",
@@ -93,6 +94,29 @@ def from_python(
         return _of_tile(file, function, arch, from_text(settings), tile)
     text, constants = captured(file, function, arch, from_text(settings))
     return replace(read(text, f"{function}.sm{capability(arch)}.ttgir"), constants=constants)
+
+
+def _only_kernel(file: str) -> str:
+    """The one function of a Python file with a decorator `jit`, read without executing the file. Raises
+    TwillError where there is none, or a choice."""
+    try:
+        tree = ast.parse(Path(file).read_text(), file)
+    except (OSError, UnicodeDecodeError, SyntaxError) as problem:
+        raise TwillError(f"{file} cannot be read: {problem}") from problem
+    names = [
+        one.name
+        for one in tree.body
+        if isinstance(one, ast.FunctionDef)
+        and any(search(r"\bjit\b", ast.unparse(decorator)) for decorator in one.decorator_list)
+    ]
+    match names:
+        case [only]:
+            return only
+        case []:
+            raise TwillError(f"{file} has no function with @triton.jit", help=f"write {file}:FUNCTION")
+        case _:
+            several = ", ".join(names)
+            raise TwillError(f"{file} has several kernels: {several}", help=f"write {file}:{names[0]}")
 
 
 def _of_tile(
