@@ -25,6 +25,8 @@ def test_a_file() -> None:
         ("nowhere.ttgir", None, {}, "cannot read nowhere.ttgir"),
         ("examples", None, {}, "cannot read examples"),
         (GEMM, "sm100", {}, "is compiled for sm90, not for sm100"),
+        (GEMM, "hopper", {}, "`hopper` is no architecture"),
+        (GEMM, "SM_100A", {}, "is compiled for sm90, not for sm100"),
         (GEMM, "sm90", {"BLOCK_M": "64"}, "--set has nothing to set"),
         ("examples/kernels.py", "sm90", {}, "examples/kernels.py has several kernels: "),
         ("nowhere.py", "sm90", {}, "nowhere.py cannot be read"),
@@ -57,6 +59,23 @@ def test_binary_files(tmp_path: Path) -> None:
     (tmp_path / "x.ttgir").write_bytes(bytes(range(256)))
     with pytest.raises(TwillError, match="not a text file"):
         load(str(tmp_path / "x.ttgir"))
+
+
+def test_a_byte_order_mark_is_no_text(tmp_path: Path) -> None:
+    """Some editors and shells begin a file with it."""
+    (tmp_path / "x.ttgir").write_text(Path(GEMM).read_text(), encoding="utf-8-sig")
+    assert load(str(tmp_path / "x.ttgir"), "sm90", {}).text == Path(GEMM).read_text()
+
+
+def test_a_syntax_error_is_marked(tmp_path: Path) -> None:
+    (tmp_path / "k.py").write_text("import os\n\ndef k(: pass\n")
+    with pytest.raises(TwillError) as caught:
+        load(f"{tmp_path}/k.py:k", "sm90", {})
+    assert str(caught.value).splitlines() == [
+        f"{tmp_path}/k.py:3:7: error: SyntaxError: invalid syntax",
+        "    def k(: pass",
+        "          ^",
+    ]
 
 
 def dump(*passes: str) -> str:

@@ -83,7 +83,7 @@ def _metadata(path: Path) -> Mapping[str, Any] | None:
 def text_of(file: str) -> str:
     """The text of a file. Raises TwillError where there is none."""
     try:
-        return Path(file).read_text(encoding="utf-8")
+        return Path(file).read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise TwillError(
             "this is not a text file", Location(file, 1), help="expected the text of TTGIR"

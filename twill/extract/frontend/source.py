@@ -211,9 +211,14 @@ def from_function(kernel: Any, arch: str, settings: Mapping[str, object]) -> tup
 
 
 def check_target(module: Module, arch: str | None) -> None:
-    """Whether a module is meant for `arch`."""
+    """Raises TwillError where a module is not meant for `arch`, or `arch` is no architecture."""
     compiled = (module.target or "").rpartition(":")[2]
-    wanted = (arch or "").removeprefix("sm").removeprefix("_").removesuffix("a")
+    wanted = (arch or "").lower().removeprefix("sm").removeprefix("_").removesuffix("a")
+    if wanted and not wanted.isdecimal():
+        raise TwillError(
+            f"`{arch}` is no architecture",
+            help="use --arch sm90 or --arch sm100; a GPU's name goes with --machine, such as --machine h200",
+        )
     if compiled and wanted and compiled != wanted:
         raise TwillError(
             f"{module.file} is compiled for sm{compiled}, not for sm{wanted}",

@@ -58,7 +58,7 @@ def version() -> str | None:
 
 def capability(arch: str) -> int:
     """90 for `sm90`, `sm_90a`. Raises TwillError for architectures without a cut."""
-    digits = arch.removeprefix("sm").removeprefix("_").removesuffix("a")
+    digits = arch.lower().removeprefix("sm").removeprefix("_").removesuffix("a")
     if not digits.isdecimal() or int(digits) not in CUTS:
         raise TwillError(
             f"architecture `{arch}` is not supported", help="use " + " or ".join(f"sm{cc}" for cc in CUTS)
@@ -194,8 +194,13 @@ def import_failure(error: Exception | SystemExit, file: str) -> TwillError:
         return TwillError(f"{file} needs Triton, which is not installed", help="pip install triton")
     path = str(Path(file).resolve())
     lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    line = getattr(error, "lineno", None) or (lines or [1])[-1]
-    return TwillError(f"{type(error).__name__}: {error}", Location(file, line or 1))
+    if isinstance(error, SyntaxError) and error.lineno and error.filename == path:
+        return TwillError(
+            f"{type(error).__name__}: {error.msg}",
+            Location(file, error.lineno, error.offset or 1),
+            text=error.text,
+        )
+    return TwillError(f"{type(error).__name__}: {error}", Location(file, (lines or [1])[-1] or 1))
 
 
 def find_kernel(module: ModuleType, file: str, function: str) -> Kernel:
