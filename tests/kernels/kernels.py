@@ -819,6 +819,25 @@ def stacked(
 
 
 @triton.jit
+def windowed(
+    q, k, rows, columns, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """Scores with a bias for rows and one for columns of an image: which of these are loaded, and which scores
+    are stored, depends on one tile of conditions."""
+    m, d = tl.arange(0, BLOCK_M), tl.arange(0, DIM)
+    below = m < N
+    x = tl.load(q + m[:, None] * DIM + d[None, :], below[:, None], other=0.0)
+    for i in range(0, N, BLOCK_N):
+        n = i + tl.arange(0, BLOCK_N)
+        y = tl.load(k + n[None, :] * DIM + d[:, None], (n < N)[None, :], other=0.0)
+        seen = below[:, None] & (n < N)[None, :]
+        row = tl.load(rows + m[:, None] * 64 + (n // 64)[None, :], seen, other=0.0)
+        column = tl.load(columns + m[:, None] * 64 + (n % 64)[None, :], seen, other=0.0)
+        s = tl.dot(x, y) * 0.125 + (row + column) * 0.5
+        tl.store(o + m[:, None] * N + n[None, :], tl.where(seen, s, -1.0), n[None, :] < N)
+
+
+@triton.jit
 def highest_bytes(
     a, b, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1396,6 +1415,10 @@ TWILL = {
         **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "scales": "*fp32:16", "blocks": "*i32:16", "N": "i32:16",
         "ROWS": 16, "BLOCK": 64, "DIM": 64, "num_warps": 4,
     },
+    "windowed": {
+        **dict.fromkeys(["q", "k", "rows", "columns"], "*fp16:16"), "o": "*fp32:16", "N": "i32",
+        "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+    },
     "stacked": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "N": "i32",
         "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 128, "HEADS": 4, "num_warps": 8,
@@ -1509,6 +1532,7 @@ VARIANTS = {
     "gram": ("gram", {}),
     "queries": ("queries", {}),
     "stacked": ("stacked", {}),
+    "windowed": ("windowed", {}),
     "masked": ("masked", {}),
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),

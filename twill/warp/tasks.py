@@ -142,8 +142,31 @@ def _executed(code: Code, node: Node) -> list[Op]:
 
 
 def _cones(code: Code, loop: Loop, graph: Graph) -> Mapping[str, tuple[tuple[int, ...], tuple[Value, ...]]]:
-    located = _located(code, loop, graph)
-    return {node.id: _cone(code, node, located) for node in graph.nodes}
+    located, again = _located(code, loop, graph), _indexing(code, loop)
+
+    def for_copies(value: Value) -> bool:
+        return value.id not in again and located(value)
+
+    return {
+        node.id: _cone(code, node, for_copies if _copies(code, node) else located) for node in graph.nodes
+    }
+
+
+def _copies(code: Code, node: Node) -> bool:
+    """Threads execute its load, each with the addresses and conditions of its own elements."""
+    return any(index in code.copies for index in node.ops)
+
+
+def _indexing(code: Code, loop: Loop) -> frozenset[int]:
+    """Tiles of indices, conditions or pointers, by value id, that follow from the number of the iteration
+    alone, beside what is fixed before the loop: a load rematerializes them, whatever else reads them."""
+    ops = tuple(loop.body.walk())
+    changing = {value.id for op in ops for value in op.results} | {carry.arg.id for carry in loop.carried}
+    fixed = set[int]()
+    for op in ops:
+        if (cheap(op) or addressing(op)) and all(v.id in fixed or v.id not in changing for v in op.operands):
+            fixed |= {value.id for value in op.results}
+    return frozenset(value.id for op in ops if addressing(op) for value in op.results if value.id in fixed)
 
 
 def _cone(
