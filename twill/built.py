@@ -16,6 +16,7 @@ from twill.diagnostics import TwillError
 from twill.generate import files, generate, notes, right
 from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, pace_of_sm, source
 from twill.inputs import Inputs, origin
+from twill.ir.program import Program
 from twill.launch.build import severity
 from twill.subtiles import COUNT
 from twill.warp.thread_block import regranted
@@ -95,17 +96,19 @@ def without_warnings(
     said: Sequence[str],
     on_progress: ProgressCallback = lambda name, event: None,
 ) -> Generated | None:
-    """Another kernel where ptxas spilled registers or serialized MMAs (`said`): with other registers for the
-    groups that load, with sub-tiles, with fewer thread blocks on an SM, scheduled for fewer warp groups or
-    registers, or in another form; its last note says which. Where no such kernel is right and built without
-    these warnings in the time that there is, the same schedule with the registers that spill least. None
-    where the user has decided, or nothing is better."""
+    """Another kernel where ptxas spilled registers or serialized MMAs (`said`): in its lean form
+    (`Program.lean`), with other registers for the groups that load, with sub-tiles, with fewer thread blocks
+    on an SM, scheduled for fewer warp groups or registers, or in another form; its last note says which.
+    Where no such kernel is right and built without these warnings in the time that there is, the same
+    schedule in the way that spills least. None where the user has decided, or nothing is better."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
     report, began = notes(made.program, "ptxas", on_progress), monotonic()
-    report(f"{warning}; trying other registers for groups that load")
-    first = _regranted(_Built(made, tuple(said)))
+    report(
+        f"{warning}; trying fewer registers for masks and offsets, and other registers for groups that load"
+    )
+    first = _least_spilled(_Built(made, tuple(said)))
     if not first.said:
         return _instead(first, warning, options, on_progress)
     for retry in _retries(inputs, options, made, on_progress):
@@ -116,7 +119,7 @@ def without_warnings(
             other = retry.make()
             if retry.cycles(other) > retry.slowest:
                 continue
-            found = _regranted(_Built(other, tuple(_said(other)), retry.why))
+            found = _least_spilled(_Built(other, tuple(_said(other)), retry.why))
             if not found.said:
                 return _instead(found, warning, options, on_progress)
         except TwillError:
@@ -142,18 +145,29 @@ def _instead(
     return noted(right((found.made,), options, on_progress), f"{found.why}: otherwise {warning}")
 
 
+def _least_spilled(built: _Built) -> _Built:
+    """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
+    registers for the groups that load."""
+    return _regranted(_lean(built)) if built.said else built
+
+
+def _lean(built: _Built) -> _Built:
+    """The kernel with fewer registers for more instructions, where less is spilled so."""
+    program = replace(built.made.program, lean=True)
+    other = _printed(built, program, "masks and offsets in fewer registers")
+    return built if other is None or severity(other.said) >= severity(built.said) else other
+
+
 def _regranted(built: _Built) -> _Built:
     """The kernel with so many registers for its groups that load, and so few for those that compute, that
     ptxas spills least: more for those that load first, then fewer."""
     best, step = built, built.made.loops[0].problem.limits.register_step
-    for way in (step, -step) if built.said else ():
+    for way in (step, -step):
         for less in range(way, (STEPS + 1) * way, way):
-            other = _with_less(built, less)
+            other = _with_less(built, less) if best.said else None
             if other is None or severity(other.said) >= severity(best.said):
                 break
             best = other
-            if not best.said:
-                return best
         if best is not built:
             break
     return best
@@ -161,13 +175,19 @@ def _regranted(built: _Built) -> _Built:
 
 def _with_less(built: _Built, less: int) -> _Built | None:
     """The kernel whose threads that compute have `less` registers fewer; None where that can not be built."""
-    made = built.made
-    program = regranted(made.program, made.loops[0].problem.limits, less)
+    program = regranted(built.made.program, built.made.loops[0].problem.limits, less)
     if program is None:
         return None
     loading = max(group.registers for group in program.groups if group.only_moves)
-    other = replace(made, program=program, cuda=source(program, made.loops))
-    why = f"{loading} registers for each thread that loads"
+    return _printed(built, program, f"{loading} registers for each thread that loads")
+
+
+def _printed(built: _Built, program: Program, why: str) -> _Built | None:
+    """The kernel of another program, built; None where it is the same, or can not be built."""
+    cuda = source(program, built.made.loops)
+    if cuda == built.made.cuda:
+        return None
+    other = replace(built.made, program=program, cuda=cuda)
     try:
         return _Built(other, tuple(_said(other)), f"{built.why}, {why}" if built.why else why)
     except TwillError:

@@ -129,6 +129,10 @@ class Program:
     parts: Mapping[int, int] = field(default_factory=dict[int, int])
     """By `Op.index`: of how many of `ir.problem.PARTS` parts of its elements a polynomial is the
     implementation, where that is any."""
+    lean: bool = False
+    """Fewer registers for more instructions: tiles of truth values that a group keeps while it waits are
+    bits, 32 to a register, and of the offsets of a thread's copies that are the same distance apart two
+    numbers are kept."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
     """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all."""

@@ -116,7 +116,8 @@ def _registers(
     wide = [group for group in granted if not thread_block.only_moves(group)]
     narrow = -(-(len(granted) - len(wide)) // 4)
     moving = max(
-        limits.narrow_registers, thread_block.copying(code, [task for _, tasks in loops for task in tasks])
+        limits.narrow_registers,
+        thread_block.copying(code, [task.ops for _, tasks in loops for task in tasks]),
     )
     least = -(-(mmas.together + residency.beside_mmas) // step) * step if mmas.single else 0
     computing = sum(32 * group.warps * max(_used(group, step, residency), least) for group in wide)

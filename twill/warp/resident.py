@@ -19,12 +19,14 @@ from twill.ops.table import role
 from twill.warp.channels import ChannelPlan, bits, tensors
 from twill.warp.dataflow import ALLOC, BUFFER_VIEWS, MMAS, Code, loaded
 from twill.warp.tasks import Scheduled
-from twill.warp.thread_block import most_registers
+from twill.warp.thread_block import copying, most_registers
 
 
 def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Group]) -> Code:
     """The code with the buffers that are staged before the loops."""
-    most = most_registers(granted, loops[0])
+    most = most_registers(
+        granted, loops[0], copying(code, [node.ops for one in loops for node in one.graph.nodes])
+    )
     inside = {op.index for one in loops for op in one.loop.op.inner()}
     buffers = {
         _buffer(code, value).id

@@ -18,7 +18,7 @@ from twill.ir.statements import Compute, InitializeCarried, MmaIssue, ProducerLo
 from twill.ops.table import role
 from twill.warp.channels import tile_bytes
 from twill.warp.dataflow import Code
-from twill.warp.tasks import Scheduled, Task
+from twill.warp.tasks import Scheduled
 
 COPYING = 28
 """Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
@@ -156,9 +156,10 @@ def _copying(code: Code, program: WarpProgram, offsets: int) -> int:
     return _all_offsets(code, loads.values(), 32 * program.warps, offsets) + len(program.variables)
 
 
-def copying(code: Code, tasks: Iterable[Task]) -> int:
-    """The registers that a thread of a warpgroup needs which executes these tasks, with no statements yet."""
-    loads = [task.ops for task in tasks if code.copies.get(task.ops[-1])]
+def copying(code: Code, tasks: Iterable[Sequence[int]]) -> int:
+    """The registers that a thread of a warpgroup needs which executes these tasks, given by their operations,
+    with no statements yet."""
+    loads = [tuple(ops) for ops in tasks if code.copies.get(ops[-1])]
     return _all_offsets(code, loads, 128, OFFSETS[0])
 
 
@@ -203,13 +204,13 @@ def _offsets(code: Code, ops: Sequence[int], threads: int) -> int:
     return copies * (2 if wide else 1) + 1
 
 
-def most_registers(granted: Sequence[Granted], one: Scheduled) -> Mapping[int, int]:
-    """What a thread of each group gets at most, by group, where no group copies tiles."""
-    limits, block = one.machine.limits, launch(granted, one)
+def most_registers(granted: Sequence[Granted], one: Scheduled, loading: int = 0) -> Mapping[int, int]:
+    """What a thread of each group gets at most, by group, where each of a warpgroup that loads needs
+    `loading`."""
+    limits = one.machine.limits
     wide = [group for group in granted if not only_moves(group)]
-    narrow = -(-sum(map(only_moves, granted)) // 4)
-    left = block.entry_registers * block.threads - 128 * narrow * limits.narrow_registers
-    left -= sum(32 * group.warps * group.registers for group in wide)
+    more = 128 * max(0, loading - limits.narrow_registers) if len(wide) < len(granted) else 0
+    left = _left(granted, one) - more - sum(32 * group.warps * group.registers for group in wide)
     step = limits.register_step
     more = max(0, left // (sum(32 * group.warps for group in wide) * step) * step) if wide else 0
     most = limits.registers_per_thread // step * step

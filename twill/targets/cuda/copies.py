@@ -9,8 +9,8 @@ hold for the whole tile, which one comparison of scalars says, no copy looks at 
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from re import search
+from dataclasses import dataclass, replace
+from re import search, sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op, Tensor, Value
@@ -131,6 +131,8 @@ class Offset:
     moving: tuple[Elements, ...] = ()
     exact: bool = True
     """No part is outside of the type where the sum is not; otherwise parts and sum wrap around."""
+    linear: bool = False
+    """It grows by the same number from each row to the next, and from each column to the next."""
 
     def __add__(self, other: "Offset") -> "Offset":
         return Offset(
@@ -208,7 +210,7 @@ class Analysis:
             return Address(self.scope.scalar(maker.operands[0]))
         if role(maker) == "address":
             begin = self.address(maker.operands[0])
-            offset = self.offset(maker.operands[1])
+            offset = replace(self.offset(maker.operands[1]), linear=self.linear(maker.operands[1]))
             return Address(begin.base, (*begin.offsets, offset)) if begin else None
         return None
 
@@ -231,6 +233,30 @@ class Analysis:
         if kind == "integer_cast" and width == 64:
             return self._widened(maker)
         return Offset(width, moving=(self.scope.elements(value),))
+
+    def linear(self, value: Value) -> bool:
+        """Whether a tile of integers grows by the same number from each row to the next, and from each column
+        to the next, in arithmetic that wraps around."""
+        maker = self.maker(value)
+        if maker is None or self._uniform(value):
+            return maker is not None
+        kind, operands = role(maker), maker.operands
+        if kind == "range":
+            return True
+        if _view(maker) or (maker.name == SIGN_EXTENSION and self.offset(operands[0]).exact):
+            return self.linear(operands[0])
+        if kind == "multiply":
+            return any(map(self._uniform, operands)) and all(map(self.linear, operands))
+        return kind in ("add", "subtract") and all(map(self.linear, operands))
+
+    def _uniform(self, value: Value) -> bool:
+        """Whether a tile has the same number everywhere."""
+        maker = self.maker(value)
+        if maker is None:
+            return False
+        if role(maker) == "constant":
+            return isinstance(maker.attributes.get("value"), int)
+        return role(maker) == "splat" or (_view(maker) and self._uniform(maker.operands[0]))
 
     def _part(self, value: Value) -> Elements:
         elements = self.scope.elements(value)
@@ -389,8 +415,9 @@ def hoisted(
     scope: Scope, before: Sequence[str], op: Op, found: Copies, inside: frozenset[int], room: int
 ) -> Hoisted | None:
     """What is kept of a load in at most `room` registers, beyond where its copies go. `scope` is that of the
-    load in some iteration, `before` are the lines that compute the scalars that stay the same. None where the
-    pointers do not begin at one, or where there is no room."""
+    load in some iteration, `before` are the lines that compute the scalars that stay the same. In a lean
+    program two numbers are kept of offsets that are the same distance apart. None where the pointers do not
+    begin at one, or where there is no room."""
     analysis = Analysis(scope, inside)
     address = analysis.address(op.operands[0])
     room -= len(found.starts)
@@ -403,11 +430,18 @@ def hoisted(
     for number, offset in enumerate(address.offsets):
         texts = [part(found.point) for part in offset.fixed]
         count = found.count if any(map(varies, texts)) else 1
-        words = count * offset.bits // 32
+        even = scope.program.lean and count > 2 and offset.linear
+        words = (2 if even else count) * offset.bits // 32
         if not texts or words > room:
             kept.append("")
             continue
         room, used, variable = room - words, used + words, f"{name}at{number}"
+        if even:
+            first, second = (sub(r"\bi_\b", each, summed(texts, offset.bits)) for each in ("0u", "1u"))
+            kept.append(f"{variable}[0] + i_ * {variable}[1]")
+            declared.append(f"{_unsigned(offset.bits)} {variable}[2];")
+            computed += [f"{variable}[0] = {first};", f"{variable}[1] = {second} - {variable}[0];"]
+            continue
         kept.append(f"{variable}[i_]" if count > 1 else f"{variable}[0]")
         declared.append(f"{_unsigned(offset.bits)} {variable}[{count}]{' = {}' if found.guard else ''};")
         one = f"{kept[-1]} = {summed(texts, offset.bits)};"

@@ -5,7 +5,7 @@ Takes a `Program`; gives the text of a `.cu` file, which includes `twill.cuh`. R
 operation and its line, for what can not be generated.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from re import findall
 
@@ -42,10 +42,11 @@ from twill.targets.cuda.emitter import (
 )
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.launcher import launcher
+from twill.targets.cuda.masks import kept_masks
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import count
 from twill.targets.cuda.parameters import maps, parameters
-from twill.targets.cuda.register_tiles import declaration
+from twill.targets.cuda.register_tiles import declaration, mask_declaration
 from twill.targets.cuda.statements import printed
 from twill.targets.cuda.tiled_form import TiledForm, tiled_form
 
@@ -148,10 +149,11 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     return [*lines, *_tensor_memory(program), "", *roles, *_tensor_memory_freed(program)]
 
 
-def _instances(one: Variable) -> list[str]:
+def _instances(one: Variable, masks: Set[str]) -> list[str]:
     """The declarations of a variable's instances. Scalars with older ones begin with zero: nvcc warns of one
     that is moved before it is set, though nothing reads it then."""
-    made = [declaration(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
+    declared = mask_declaration if one.id in masks else declaration
+    made = [declared(one.type, variable(Register(one.id, age))) for age in range(one.ages)]
     moved = isinstance(one.type, Scalar) and one.ages > 1
     return [f"{line.removesuffix(';')} = 0;" for line in made] if moved else made
 
@@ -308,10 +310,11 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     lines += [f"uint32_t {count(channel)} = 0;" for channel in used] + [
         f"int32_t {trips(program, loop)} = 0;" for loop in loops
     ]
+    masks = kept_masks(group) if program.lean else frozenset[str]()
     for one in group.variables:
         if group.only_moves and isinstance(one.type, Tensor):
             raise _kept(program, one.id)
-        lines += _instances(one)
+        lines += _instances(one, masks)
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):
         lines.append("const bool opaque = opaque_false();")
     emitter = Emitter(

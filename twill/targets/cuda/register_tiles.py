@@ -144,6 +144,12 @@ def declaration(type: Type, name: str) -> str:
     return f"{c_type(type)} {name}[{registers(type)}];"
 
 
+def mask_declaration(type: Type, name: str) -> str:
+    """Of a variable of truth values, kept as bits."""
+    assert isinstance(type, Tensor)
+    return f"Mask<{registers(type)}> {name};"
+
+
 @dataclass(frozen=True, slots=True)
 class Held:
     """The elements of a tile kept in a variable, one by one or packed in pairs, as MMAs do four words for

@@ -20,6 +20,26 @@ __host__ __device__ __forceinline__ To bitcast(From from) {
     return to;
 }
 
+/// Truth values as bits, 32 to a word; indexed by constants only, like any array in registers.
+template <int Count>
+struct Mask {
+    uint32_t words[(Count + 31) / 32];
+
+    struct Element {
+        uint32_t& word;
+        uint32_t bit;
+
+        __host__ __device__ __forceinline__ operator bool() const { return word & bit; }
+        __host__ __device__ __forceinline__ Element& operator=(bool value) {
+            word = value ? word | bit : word & ~bit;
+            return *this;
+        }
+        __host__ __device__ __forceinline__ Element& operator=(const Element& other) { return *this = bool(other); }
+    };
+
+    __host__ __device__ __forceinline__ Element operator[](int i) { return {words[i / 32], 1u << i % 32}; }
+};
+
 /// The e2m1 number in the low (0) or high (1) half of a byte. Its bits in a float are 2^-126 times the number, subnormal
 /// ones included.
 __host__ __device__ __forceinline__ float unpack_e2m1(int8_t byte, int half) {

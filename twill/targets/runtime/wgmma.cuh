@@ -14,6 +14,7 @@
 #pragma once
 #include <cstdint>
 
+#include "arithmetic.cuh"
 #include "wgmma_operands.cuh"
 
 namespace twill {
@@ -90,6 +91,11 @@ template <class Value, int Count>
 __device__ __forceinline__ void clobber(Value (&values)[Count]) {
 #pragma unroll
     for (int i = 0; i < Count; ++i) clobber(values[i]);
+}
+
+template <int Count>
+__device__ __forceinline__ void clobber(Mask<Count>& mask) {
+    clobber(mask.words);
 }
 
 /// Whatever uses one of `values` after this point is scheduled after it, and what it is computed from before
