@@ -3,12 +3,17 @@ loads."""
 
 from dataclasses import replace
 
+import pytest
+
 from tests.kernels.programs import loops
 from twill.ir.program import Program
 from twill.ir.statements import ProducerStore, walk
 from twill.simulate.check import check
 from twill.targets import target
+from twill.warp.copies import with_copies
+from twill.warp.dataflow import read
 from twill.warp.lower import lower
+from twill.warp.thread_block import copying, launch, most_registers
 
 
 def moved(group: int) -> Program:
@@ -33,3 +38,19 @@ def test_a_wide_group_stages_for_the_warp_that_loads() -> None:
 
 def test_a_group_that_reads_it_stages_it_itself() -> None:
     assert not any(one.filled_by == "threads" and one.consumers == (0,) for one in moved(1).channels)
+
+
+@pytest.mark.parametrize("kernel", ["pointers", "queries"])
+def test_what_stays_in_registers_fits_beside_threads_that_copy(kernel: str) -> None:
+    """A tile stays in registers where these are left by the schedule, and by threads that copy tiles."""
+    module, (one,) = loops(kernel)
+    code = with_copies(read(module, one.loop.function), (one,))
+    copies = copying(code, [node.ops for node in one.graph.nodes])
+    groups = one.solution.groups
+    most = most_registers(groups, one, copies)
+    block = launch(groups, one)
+    computing = sum(32 * group.warps * most[group.id] for group in groups if group.warps >= 4)
+    left = block.entry_registers * block.threads - computing
+    assert left >= 128 * max(24, copies)
+    assert left - 128 * max(24, copies) < 128 * len(groups) * 8
+    assert (copies > 24) == (kernel == "pointers")
