@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from tests.simulate.test_values import grid
 from twill import built as module
 from twill import generate as generation
 from twill.built import without_warnings
@@ -12,6 +13,7 @@ from twill.diagnostics import TwillError
 from twill.generate import generate
 from twill.generated import Generated, GenerateOptions
 from twill.inputs import Inputs
+from twill.simulate.compare import compare
 from twill.warp.validate import validate
 
 SPILLED = ("260 bytes of registers are spilled, of 240 registers per thread: take a smaller tile",)
@@ -51,6 +53,37 @@ def test_fewer_registers_until_nothing_is_spilled(monkeypatch: pytest.MonkeyPatc
         f"scheduled for {most - 24} registers per thread: otherwise 260"
     )
     assert f"// {found.program.notes[-1]}" in found.cuda
+
+
+BANDS = Inputs("tests/kernels/ttgir/matmul_bands.sm90.ttgir", arch="sm90", subtile=1)
+"""A kernel of four warps."""
+
+
+def test_more_warps_hold_tiles_for_which_four_have_too_few_registers() -> None:
+    made = generate(replace(BANDS, registers=120), OPTIONS)
+    assert made.inputs.warps == made.program.module.num_warps == 8
+    assert [group.warps for group in made.program.groups if not group.only_moves] == [8]
+    assert made.program.notes[-1].startswith("8 warps: otherwise matmul/for.0 has no schedule")
+    found = compare(made.program, {"M": 256, "N": 256, "K": 256}, grid(0, 0, (1, 1)))
+    assert [one.good for one in found if one.changed] == [True]
+
+
+def test_more_warps_hold_tiles_that_four_spill(monkeypatch: pytest.MonkeyPatch) -> None:
+    bands, tried = generate(BANDS, OPTIONS), list[int | None]()
+
+    def again(inputs: Inputs, *_: object) -> Generated:
+        tried.append(inputs.warps)
+        return bands
+
+    def said(made: Generated) -> Sequence[str]:
+        return () if tried else SPILLED
+
+    monkeypatch.setattr(module, "generate", again)
+    monkeypatch.setattr(module, "_said", said)
+    found = without_warnings(BANDS, OPTIONS, bands, SPILLED)
+    assert found
+    assert tried == [8]
+    assert found.program.notes[-1].startswith("8 warps that hold tiles: otherwise 260")
 
 
 def test_fewer_blocks_share_an_sm_before_schedules_change(

@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
+from twill.candidates import MORE_WARPS
 from twill.diagnostics import TwillError
 from twill.generate import files, generate, notes, right
 from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, pace_of_sm, source
@@ -97,10 +98,10 @@ def without_warnings(
     on_progress: ProgressCallback = lambda name, event: None,
 ) -> Generated | None:
     """Another kernel where ptxas spilled registers or serialized MMAs (`said`): in its lean form
-    (`Program.lean`), with other registers for the groups that load, with sub-tiles, with fewer thread blocks
-    on an SM, scheduled for fewer warp groups or registers, or in another form; its last note says which.
-    Where no such kernel is right and built without these warnings in the time that there is, the same
-    schedule in the way that spills least. None where the user has decided, or nothing is better."""
+    (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
+    fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
+    note says which. Where no such kernel is right and built without these warnings in the time that there is,
+    the same schedule in the way that spills least. None where the user has decided, or nothing is better."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
@@ -211,6 +212,9 @@ def _retries(
     if inputs.registers is not None:
         return
     slowest = SLOWER * pace_of_sm(made)
+    if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
+        what = f"{MORE_WARPS} warps that hold tiles"
+        yield _Retry(what, what, making(replace(made.inputs, warps=MORE_WARPS)), slowest)
     for blocks in _fewer_blocks(made):
         what = f"{blocks} thread blocks on an SM"
         yield _Retry(what, f"{what} at most", making(made.inputs, blocks), slowest)

@@ -18,6 +18,7 @@ from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
+from twill.loop_nest import NoScheduleError
 from twill.subtiles import COUNT, better, divided, matching, note
 from twill.warp.plan import Draft
 
@@ -26,6 +27,8 @@ FORMS = 2
 """Time limits that the searches for a loop have together, in all forms of the kernel."""
 LEAST = 0.25
 """Part of the time limit that a search has in any case."""
+MORE_WARPS = 8
+"""Warps that hold tiles where four have too few registers: two warpgroups."""
 
 
 Solve = Callable[[Problem, Options, ProgressCallback], Result]
@@ -85,8 +88,9 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
     decided = inputs.subtile is not None or inputs.pins is not None
     try:
         whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), session)
-    except TwillError:
+    except TwillError as refused:
         found = () if decided else _with_sub_tiles(inputs, session, inf)
+        found = found or _with_more_warps(inputs, session, refused)
         if not found:
             raise
         return found
@@ -104,6 +108,15 @@ def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[G
     said = note(cycles, before)
     session.on_progress(made.program.function.name, Progress(0.0, "sub-tiles", 0, "note", said))
     return (noted(replace(made, form=DIVIDED), said),)
+
+
+def _with_more_warps(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
+    """The kernel with whole tiles and twice the warps, where its loops have no schedule otherwise: each
+    thread holds half as much."""
+    if not isinstance(refused, NoScheduleError) or session.kept or inputs.warps is not None:
+        return ()
+    made = _alternative(replace(inputs, subtile=inputs.subtile or 1, warps=MORE_WARPS), session)
+    return () if made is None else (noted(made, f"{MORE_WARPS} warps: otherwise {refused.message}"),)
 
 
 def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated) -> tuple[Generated, ...]:

@@ -7,6 +7,7 @@ found, before any search starts.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from twill import whatif
 from twill.diagnostics import TwillError, together
@@ -43,6 +44,9 @@ class Inputs:
     subtile: int | None = None
     """Independent sub-tiles that the rows of the kernel's tiles are divided into; None for what is best by
     the intervals (`twill.subtiles`), where a search decides, and whole tiles elsewhere."""
+    warps: int | None = None
+    """Warps that hold the kernel's tiles at least, a power of two: each thread holds fewer elements
+    (`twill.candidates` takes eight where four have too few registers). None: a warpgroup."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()
@@ -197,16 +201,17 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         module = device_descriptors(module)
     whole, everywhere = module, machine.arch in inputs.exact_layouts
     count = inputs.subtile or 1
-    module = replace(_rewritten(subtiled(whole, count), everywhere=everywhere), constants=constants)
+    written = partial(_rewritten, everywhere=everywhere, warps=inputs.warps)
+    module = replace(written(subtiled(whole, count)), constants=constants)
     if count > 1:
-        module = replace(module, undivided=_rewritten(whole, everywhere=everywhere))
+        module = replace(module, undivided=written(whole))
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():
         validate(module, function)
     return tuple(_case(module, loop, machine, inputs) for loop in loops)
 
 
-def _rewritten(module: Module, *, everywhere: bool) -> Module:
+def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module:
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
     from twill.extract.rewrite.device_maps import on_the_device
@@ -216,7 +221,7 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     from twill.extract.rewrite.invariant import hoisted
     from twill.extract.rewrite.literal_layouts import literal_layouts
     from twill.extract.rewrite.narrow_exchanges import narrowed
-    from twill.extract.rewrite.narrow_modules import widened
+    from twill.extract.rewrite.narrow_modules import WARPS, widened
     from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.shared_operands import staged_operands
     from twill.extract.rewrite.single_iteration import in_loops
@@ -226,7 +231,9 @@ def _rewritten(module: Module, *, everywhere: bool) -> Module:
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
     begun = narrowed(by_dimensions(forwarded(module)))
-    flat = hoisted(predicated(structured(fresh(with_own_rows(widened(staged_operands(begun)))))))
+    flat = hoisted(
+        predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
+    )
     plain = without_tensor_copies(from_iteration(in_loops(split_branches(flat))))
     return literal_layouts(on_the_device(plain), everywhere=everywhere)
 

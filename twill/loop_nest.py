@@ -32,7 +32,7 @@ WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
 """Bytes of shared memory that the schedules do without, by attempt: slots of channels are aligned, and there
 are scratch buffers, which schedules do not count."""
 _FEWEST = 2
-"""Groups of a first loop whose groups need too many registers together: one that loads, one that computes."""
+"""Groups of loops whose groups need too many registers together: one that loads, one that computes."""
 _HELP = {False: "give it more time (--time-limit)", True: "twill schedule says why"}
 """The suggestion for a loop without a schedule, by whether infeasibility is proven."""
 
@@ -44,9 +44,10 @@ def program(
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """`observe` is called after each pass of lowering with its name. Where what the schedules keep in shared
-    memory does not fit there, the loops are scheduled again with less of it. Raises TwillError where a loop
-    has no schedule or an operation cannot be lowered; what no schedule can mend is listed at once, before any
-    is solved."""
+    memory does not fit there, the loops are scheduled again with less of it; where their groups together need
+    more registers than there are, with one group that computes. Raises TwillError where a loop has no
+    schedule or an operation cannot be lowered; what no schedule can mend is listed at once, before any is
+    solved."""
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
@@ -54,7 +55,7 @@ def program(
     for withheld in WITHHELD:
         less = [_with_less(case, withheld) for case in cases]
         try:
-            return _lowered(less, targets[0], solve, replace(options, withheld=withheld), observe)
+            return _sharing(less, targets[0], solve, replace(options, withheld=withheld), observe)
         except SharedMemoryError:
             if withheld == WITHHELD[-1]:
                 raise
@@ -65,6 +66,31 @@ def _with_less(case: Case, withheld: int) -> Case:
     """The loop with less shared memory."""
     shared = case.problem.limits.shared - withheld
     return replace(case, problem=limited(case.problem, shared=shared)) if withheld else case
+
+
+class NoScheduleError(TwillError):
+    """A loop has no schedule, or none that was found."""
+
+
+class TogetherError(NoScheduleError):
+    """The groups of several loops need more registers together than a thread block has."""
+
+
+def _sharing(
+    cases: Sequence[Case],
+    target: Target,
+    solve: Solve,
+    options: Options,
+    observe: Callable[[str, Draft], None],
+) -> tuple[Program, tuple[Scheduled, ...]]:
+    """The loops with the groups that each schedule has; with the fewest where these do not go together."""
+    try:
+        return _lowered(cases, target, solve, options, observe)
+    except TogetherError:
+        few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
+        if all(case.problem.limits.groups <= _FEWEST for case in cases):
+            raise
+        return _lowered(few, target, solve, options, observe)
 
 
 def _lowered(
@@ -106,7 +132,7 @@ def _scheduled(case: Case, result: Result) -> Scheduled:
     assert case.graph is not None
     assert case.machine is not None
     if result.solution is None:
-        raise TwillError(
+        raise NoScheduleError(
             f"{case.name} has no schedule ({result.status})",
             case.loop.location,
             help=_HELP[result.status == "infeasible"],
@@ -138,7 +164,7 @@ def _fitting(
     one = _scheduled(case, result)
     if not _shares(code, tied, [*loops, one]):
         aligned(code, [*loops, one], tied)
-        raise TwillError(
+        raise TogetherError(
             f"{case.name} and the loops before it need more registers together than a thread block has",
             one.loop.location,
             help="schedule for fewer (--registers, --groups), or take smaller tiles",

@@ -1,6 +1,6 @@
-"""Modules of one or two warps, written for a warpgroup.
+"""Modules of one or two warps, written for a warpgroup, and of four, written for two.
 
-Takes a `Module`; gives the same for four warps: layouts and the module's attribute name more warps, which
+Takes a `Module`; gives the same for more warps: layouts and the module's attribute name more warps, which
 hold further rows or columns of an accumulator, and further elements of other tiles, or copies. What the
 kernel computes does not depend on it; a group that computes has whole warpgroups here.
 """
@@ -15,19 +15,21 @@ from twill.ir.loop import Blocked, Encoding, Linear, Module, NvidiaMma, Tensor
 from twill.ops.table import role
 
 WARPS = 4
+"""Of a warpgroup."""
 Sizes: TypeAlias = "int | tuple[Sizes, ...]"
 """As layouts are written."""
 
 
-def widened(module: Module) -> Module:
-    """The module itself where it has four warps or more."""
-    factor = WARPS // module.num_warps if module.num_warps in (1, 2) else 1
+def widened(module: Module, warps: int = WARPS) -> Module:
+    """The module itself where it has as many warps, a power of two, or more."""
+    fits = module.num_warps & (module.num_warps - 1) == 0
+    factor = warps // module.num_warps if fits else 1
     return edited(module, _edits(module, factor)) if factor > 1 else module
 
 
 def _edits(module: Module, factor: int) -> Iterator[Edit]:
     for found in finditer(r'"?ttg\.num-warps"? = (\d+)', module.text):
-        yield Edit(found.start(1), found.end(1), str(WARPS))
+        yield Edit(found.start(1), found.end(1), str(factor * module.num_warps))
     for name, encoding in module.encodings.items():
         begin, end = alias_line(module, name)
         line = module.text[begin:end]
