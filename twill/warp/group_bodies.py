@@ -4,7 +4,7 @@ Takes a `NonLoopCode`, the channels and, per group, the `Pipelined` statement of
 statements of the group, following the structure of the function.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from twill.ir.loop import Block, Loop, Op, Value
@@ -41,6 +41,7 @@ from twill.warp.dataflow import (
     STORES,
     Code,
     branching,
+    captured,
     carries,
     cone,
     kept_carried,
@@ -129,7 +130,7 @@ def statements(body: Body) -> tuple[Statement, ...]:
 
 def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]:
     found, run = list[Statement](), list[Op]()
-    for op in block.ops:
+    for op in block.ops if repeated else _sunk(body, block.ops):
         if _arithmetic(body, op):
             run.append(op)
             continue
@@ -142,6 +143,31 @@ def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]
     if one and any(op.index == one.loop for op in block.ops):
         found = list(alternating.with_ends(one, body.group, found))
     return (*found, *(_ends(body, block) if repeated else ()))
+
+
+def _sunk(body: Body, ops: Sequence[Op]) -> Sequence[Op]:
+    """The operations with each load from tensor memory right before the first one that reads it: until then
+    the tile takes no registers. It stays before what may write tensor memory, or waits."""
+    order = list(ops)
+    for load in [op for op in reversed(ops) if role(op) == "tensor_memory_load" and not op.regions]:
+        at = next(i for i, op in enumerate(order) if op.index == load.index)
+        results = {value.id for value in load.results}
+        end = next((i for i, op in enumerate(order) if i > at and _stops(body, op, results)), at + 1)
+        order[at:end] = [*order[at + 1 : end], load]
+    return order
+
+
+def _stops(body: Body, op: Op, results: Set[int]) -> bool:
+    """Whether a load of these values stays in front of an operation."""
+    touched = role(op) in (
+        "tensor_memory_mma",
+        "tensor_memory_store",
+        "tensor_memory_alloc",
+        "yield",
+        "return",
+    )
+    reads = any(value.id in results for value in captured(op))
+    return touched or reads or bool(op.regions) or op.index in body.barriers
 
 
 def _arithmetic(body: Body, op: Op) -> bool:
