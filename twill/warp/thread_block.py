@@ -263,24 +263,35 @@ def with_registers(
     )
 
 
-def regranted(program: Program, limits: Limits, less: int) -> Program | None:
-    """The program whose groups that compute have `less` registers fewer for each thread (more where that is
-    negative), and whose groups that load share all that is left. None where no group does both, or none has
-    other registers than before, or one too few."""
-    launch = program.launch
+def regranted(program: Program, limits: Limits, scheduled: Mapping[int, int], more: int) -> Program | None:
+    """The program whose groups that load have `more` registers more for each thread (fewer where that is
+    negative), or what is left then. Groups that compute lose or gain so many: those with the most beyond what
+    is `scheduled`, by group, lose first, and gain last. None where no group does both, or none has other
+    registers than before, or one too few."""
+    launch, step = program.launch, limits.register_step
     computing = [group for group in program.groups if not group.only_moves]
-    narrow = -(-(len(program.groups) - len(computing)) // 4)
-    if launch.even or not computing or not narrow:
+    moving = [group for group in program.groups if group.only_moves]
+    if launch.even or not computing or not moving:
         return None
-    step, most = (
-        limits.register_step,
-        limits.registers_per_thread // limits.register_step * limits.register_step,
-    )
-    granted = {group.id: min(most, group.registers - less) for group in computing}
-    left = launch.entry_registers * launch.threads
-    left -= sum(32 * group.warps * granted[group.id] for group in computing)
-    loading = min(most, left // (128 * narrow) // step * step)
-    if min(loading, *granted.values()) < limits.narrow_registers:
-        return None
-    groups = tuple(replace(one, registers=granted.get(one.id, loading)) for one in program.groups)
-    return None if groups == program.groups else replace(program, groups=groups)
+    most, threads = limits.registers_per_thread // step * step, 128 * -(-len(moving) // 4)
+    own = {group.id: group.registers for group in computing}
+
+    def left() -> int:
+        taken = sum(32 * group.warps * own[group.id] for group in computing)
+        return (launch.entry_registers * launch.threads - taken) // threads // step * step
+
+    def beyond(group: WarpProgram) -> int:
+        return own[group.id] - scheduled.get(group.id, group.registers)
+
+    wanted = min(most, moving[0].registers + more)
+    while left() < wanted and min(own.values()) > limits.narrow_registers:
+        own[max(computing, key=beyond).id] -= step
+    while more < 0 and (low := min(computing, key=beyond)) and own[low.id] < most:
+        own[low.id] += step
+        if left() < wanted:
+            own[low.id] -= step
+            break
+    loading = min(most, left())
+    groups = tuple(replace(one, registers=own.get(one.id, loading)) for one in program.groups)
+    enough = min(loading, *own.values()) >= limits.narrow_registers
+    return replace(program, groups=groups) if enough and groups != program.groups else None
