@@ -1040,6 +1040,30 @@ MUTANTS = (
         "no hand-off where a dependence orders two MMAs: a group signals twice in the prologue",
         ("recurrent_random5",),
     ),
+    Mutant(
+        "stored-at-once-in-slices",
+        f"{WARP}/slices.py",
+        "divisible = {event.task.id for event in cut if event.task}",
+        "divisible = {task.id for task in group.own if _divisible(group, task)}",
+        "what is stored to a slot as it is computed counts as read slice by slice",
+        ("decayed_random6",),
+    ),
+    Mutant(
+        "older-accumulator",
+        f"{WARP}/steady_state.py",
+        "return min(position for position in others if stage(position) == stage(own))",
+        "return own",
+        "an older accumulator is kept only when the last MMA of several overwrites it",
+        ("chunked_random9",),
+    ),
+    Mutant(
+        "filled-too-late",
+        f"{WARP}/events.py",
+        "return min(max([done, *(time for time in stored if time < again)]), again)",
+        "return max([done, *(time for time in stored if time < again)])",
+        "a tile is passed on when the next one has its registers",
+        ("faded_random1",),
+    ),
     # --- the launcher ---
     Mutant(
         "grid-order",

@@ -105,11 +105,11 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
 
 def _filling_time(group: Group, task: Task, channel: ChannelPlan) -> Time:
     """When a task's result is written to a slot: when it is there, or, for a store by another group, when the
-    schedule stores it, if its registers are kept until then."""
+    schedule stores it, if its registers are kept until then. The next instance takes these registers."""
     done = task.start + group.scheduled.problem.operation(task.id).latency
     stored = [other.start for other in group.tasks if stores_from(group, other, channel)]
-    kept = [time for time in stored if time < task.start + group.scheduled.solution.interval]
-    return max([done, *kept])
+    again = task.start + group.scheduled.solution.interval
+    return min(max([done, *(time for time in stored if time < again)]), again)
 
 
 def stores_from(group: Group, task: Task, channel: ChannelPlan) -> bool:

@@ -36,14 +36,14 @@ def divided(group: Group, found: Sequence[Event]) -> list[Event]:
         for event in found
         if event.task and event.channel is None and (event.span is not None or event.task.id in waiting)
     ]
-    divisible = {task.id for task in group.own if _divisible(group, task)}
-    needed = _needed_whole(group, divisible)
-    done = dict[str, dict[Time, int]]()
     cut = [
         event
         for event in sorted(found, key=lambda event: event.time)
-        if event.task and event.span is None and event.channel is None and event.task.id in divisible
+        if event.task and event.span is None and event.channel is None and _divisible(group, event.task)
     ]
+    divisible = {event.task.id for event in cut if event.task}
+    needed = _needed_whole(group, divisible)
+    done = dict[str, dict[Time, int]]()
     for event in cut:
         assert event.task is not None
         done[event.task.id] = _slices(group, event.task, cuts, done, needed[event.task.id])

@@ -146,11 +146,11 @@ def _location(
     writer = interval.writers[leaf.source.id]
     defined = interval.firsts[writer.id]
     made, _ = group.when(interval.sequence[defined].time)
-    age = back - made - (0 if defined < position else 1)
-    if age < 0:
+    if back - made < (0 if defined < position else 1):
         raise group.code.refuse(
             f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]]
         )
+    age = back - made - (0 if _assigned(interval, leaf.source) < position else 1)
     return Register(group.names[leaf.source.id], age), (leaf.source.id, back)
 
 
@@ -162,15 +162,36 @@ def _moves(interval: _Interval, position: int, at: At) -> Iterable[Step]:
         return
     for value in event.task.writes:
         name = interval.group.names[value.id]
-        yield from (Step(Move(name, age, at), at.stage) for age in range(_oldest(interval, value), 0, -1))
+        if _assigned(interval, value) == position:
+            yield from (Step(Move(name, age, at), at.stage) for age in range(_oldest(interval, name), 0, -1))
 
 
-def _oldest(interval: _Interval, value: Value) -> int:
-    """The age of the oldest instance of a value that an event reads from a register."""
+def _assigned(interval: _Interval, value: Value) -> int:
+    """The position of the event that is the first to overwrite an older instance of a value: MMAs that add to
+    one accumulator one after the other have one variable."""
+    group, own = interval.group, interval.firsts[interval.writers[value.id].id]
+
+    def stage(position: int) -> int:
+        return group.when(interval.sequence[position].time)[0]
+
+    others = (
+        interval.firsts[writer.id]
+        for other, writer in interval.writers.items()
+        if group.names[other] == group.names[value.id]
+    )
+    return min(position for position in others if stage(position) == stage(own))
+
+
+def _oldest(interval: _Interval, name: str) -> int:
+    """The age of the oldest instance of a variable that an event reads."""
     ages, group = [0], interval.group
     for i, other in enumerate(interval.sequence):
         for leaf in _read(group, other):
-            if leaf.source.id == value.id and group.channel(leaf) is None:
+            if (
+                leaf.distance is not None
+                and group.names[leaf.source.id] == name
+                and group.channel(leaf) is None
+            ):
                 location, _ = _location(interval, i, leaf, group.when(other.time)[0])
                 ages += [location.age] if isinstance(location, Register) else []
     return max(ages)
