@@ -4,8 +4,12 @@ from dataclasses import replace
 
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options, Progress
+from twill.modulo.start import start
 from twill.pipeline import solve
+from twill.smt.early import early
 from twill.smt.search import search
+from twill.smt.setting import Evidence, Setting
+from twill.verify import check
 
 
 def gemm(latency: int) -> Problem:
@@ -54,3 +58,16 @@ def test_a_long_iteration_is_probed_with_as_many_in_flight_as_it_has() -> None:
     assert result.solution.in_flight(problem) == 8
     tried = [event for event in events if event.what == "trying" and event.interval > 256]
     assert tried == []
+
+
+def test_without_an_early_answer_one_without_overlap_is_found() -> None:
+    """Where there is no partition to probe, the complete model finds one, with little time to spare."""
+    problem, events = gemm(300), list[Progress]()
+    begin = start(problem)
+    setting = Setting(problem, Options(), 4, events.append, (), (), 0.5, begin.shortest)
+    found = early(setting, Evidence(begin.low, begin.top)).best
+    assert found is not None
+    assert not check(problem, found)
+    assert found.in_flight(problem) == 1
+    assert found.interval == max(begin.shortest, begin.low + begin.low // 256)
+    assert [event.detail for event in events if event.what == "trying"][-1] == "without overlap of iterations"

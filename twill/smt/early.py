@@ -30,6 +30,16 @@ class _Effort:
 SUBTILES = _Effort(4096, 1.0, 24.0)
 OTHERS = _Effort(8, 0.25, 6.0)
 
+ROOM = (4, 32, 256)
+"""Schedules without overlap of iterations are looked for at intervals that are longer than the lowest by
+these parts ..."""
+
+ALONE = 4.0
+"""... with this many shares of work."""
+
+LARGE = 48
+"""Operations above which the complete model takes seconds to state."""
+
 REACH = 4
 """Times the lowest interval: it does not try larger ones."""
 
@@ -50,7 +60,27 @@ def early(setting: Setting, evidence: Evidence) -> Evidence:
     state = _state(setting, evidence)
     while _goes_on(setting, state):
         state = _at(setting, state, _interval(state))
-    return state.evidence
+    return state.evidence if state.evidence.best else _without_overlap(setting, state.evidence)
+
+
+def _without_overlap(setting: Setting, evidence: Evidence) -> Evidence:
+    """With schedules that the complete model finds without overlap of iterations, at intervals with less and
+    less time to spare: where whole tiles fill the registers, natural partitions with two of them in flight
+    find none soon."""
+    for part in ROOM if len(setting.problem.operations) <= LARGE else ():
+        interval = max(evidence.low + evidence.low // part, setting.shortest)
+        if interval >= evidence.high:
+            break
+        setting.tell("trying", "cpsat", interval, "without overlap of iterations")
+        budget, tactics = setting.budget(ALONE * setting.work), Tactics(linearization=2, hint=evidence.best)
+        found = cpsat.attempt(
+            setting.problem, interval, 1, joint=setting.joint, budget=budget, tactics=tactics
+        ).solution
+        if found is None:
+            break
+        setting.tell("feasible", "cpsat", interval)
+        evidence = evidence.found(found)
+    return evidence
 
 
 def soon(setting: Setting, evidence: Evidence) -> Solution | None:

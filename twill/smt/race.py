@@ -89,9 +89,7 @@ def decide(race: Race) -> Decision:
     """Few iterations in flight first: most answers have no more, and they are decided in a hundredth of the
     time."""
     first = (
-        _sides(race, _hunts(race, (1, race.few), race.work / QUICK), _decide_few(race))
-        if race.searches and race.known is None
-        else NOTHING
+        _sides(race, _find_few(race), _decide_few(race)) if race.searches and race.known is None else NOTHING
     )
     if first.solution is not None or (first.refuted and race.few == race.setting.in_flight):
         return Decision(first)
@@ -112,6 +110,15 @@ def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
         jobs,
         Stop(),
     )
+
+
+def _find_few(race: Race) -> Iterator[Step]:
+    """The natural partitions; the complete model too, where the best answer overlaps no iterations: there
+    whole tiles fill the registers, and starts with less room are found sooner."""
+    yield from _hunts(race, (1, race.few), race.work / QUICK)
+    alone = race.best is not None and race.best.in_flight(race.problem) == 1
+    if alone and race.small and race.setting.shortest <= race.interval:
+        yield _finding(_whole(race, 1, 2))
 
 
 def _decide_few(race: Race) -> Iterator[Step]:
