@@ -11,13 +11,18 @@ from twill.files import load, read_schedule
 from twill.inputs import Case, Inputs, cases
 from twill.loop_nest import program
 from twill.modulo.bounds import bounds
+from twill.warp.plan import Options
 
 KERNEL = "tests/kernels/ttgir/pointers_16.sm90.ttgir"
 SCHEDULE = "tests/kernels/schedules/pointers_16.for.0.json"
 
 
-def lowered(found: Sequence[Case]) -> Attempt:
-    kept = read_schedule(load(SCHEDULE), SCHEDULE).result
+TWO_COMPUTE = "tests/kernels/ttgir/faded.sm90.ttgir"
+SCHEDULE_OF_TWO = "tests/kernels/schedules/faded.for.0.json"
+
+
+def lowered(found: Sequence[Case], schedule: str = SCHEDULE) -> Attempt:
+    kept = read_schedule(load(schedule), schedule).result
     made, loops = program(found, lambda problem: replace(kept, problem=problem))
     return Attempt(tuple(found), made, loops, {found[0].name: kept}, {})
 
@@ -45,7 +50,7 @@ def test_another_block_where_the_sm_is_idle(monkeypatch: pytest.MonkeyPatch) -> 
     first = more_blocks(lowered(found), 2)
     waiting(monkeypatch, first, 2.0)
 
-    def attempt(given: Sequence[Case]) -> Attempt:
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
         tried.extend(given)
         return first if len(tried) == 1 else more_blocks(first, 4)
 
@@ -67,7 +72,7 @@ def test_the_first_schedule_where_no_other_block_helps(
     first, tried = more_blocks(lowered(found), 2), list[Case]()
     waiting(monkeypatch, first, 2.0)
 
-    def attempt(given: Sequence[Case]) -> Attempt:
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
         tried.extend(given)
         if len(tried) > 1 and blocks is None:
             raise TwillError("no schedule")
@@ -82,9 +87,45 @@ def test_a_busy_sm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     first, tried = more_blocks(lowered(found), 2), list[Case]()
     waiting(monkeypatch, first, IDLE)
 
-    def attempt(given: Sequence[Case]) -> Attempt:
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
         tried.extend(given)
         return first
 
     assert fastest(found, attempt) is first
     assert len(tried) == 1
+
+
+@pytest.mark.parametrize(("blocks", "taken"), [(2, True), (1, False)])
+def test_a_block_for_each_group_that_computes(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, taken: bool
+) -> None:
+    """With no more groups than one that computes, and registers and shared memory for two blocks; taken where
+    the SM is predicted to be faster at all."""
+    found, tried = cases(Inputs(TWO_COMPUTE, arch="sm90")), list[tuple[Case, int]]()
+    first = more_blocks(lowered(found, SCHEDULE_OF_TWO), 1)
+    waiting(monkeypatch, first, 2.0)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        tried.extend((case, room) for case in given)
+        return first if len(tried) == 1 else more_blocks(first, blocks)
+
+    best = fastest(found, attempt)
+    (before, one), (after, two) = ((case.problem.limits, room) for case, room in (tried[0], tried[-1]))
+    assert (best is not first) == taken
+    assert (one, two) == (1, 2)
+    assert after.groups == 2
+    assert before.shared - after.shared >= before.shared // 2 - 1024
+    assert 200 <= after.registers_per_thread <= before.registers_per_thread
+
+
+def test_blocks_for_which_schedules_leave_room_have_registers_enough() -> None:
+    """Those of all accumulators of a loop are not wanted besides."""
+    path = "tests/kernels/schedules/straight.for.0.json"
+    found = cases(Inputs("tests/kernels/ttgir/straight.sm90.ttgir", arch="sm90"))
+    kept = read_schedule(load(path), path).result
+
+    def lowered_with(room: int) -> int:
+        made, _ = program(found, lambda problem: replace(kept, problem=problem), Options(room=room))
+        return made.resident_blocks
+
+    assert (lowered_with(1), lowered_with(2)) == (1, 2)

@@ -120,7 +120,7 @@ def test_sub_tiles_are_taken_where_they_are_faster(monkeypatch: pytest.MonkeyPat
         return slow[made.subtile]
 
     monkeypatch.setattr(module, "divided", promising)
-    monkeypatch.setattr(module, "pace", pace)
+    monkeypatch.setattr(module, "pace_of_sm", pace)
     slow.update({1: 1000.0, 2: 900.0})
     made = generate(GEMM, OPTIONS)
     assert made.subtile == 2

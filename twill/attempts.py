@@ -2,7 +2,7 @@
 
 Takes the loops and a function that schedules and lowers them; gives the best of what it returns for the loops
 as they are, for every implementation that they have, with groups of their own for accumulator updates, and
-for the part of an SM that leaves room for another thread block.
+for the part of an SM that leaves room for more thread blocks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,9 +14,10 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.update_groups import with_update_group
 from twill.warp import thread_block
+from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
 from twill.warp.residency import shared_bytes
-from twill.warp.tasks import Scheduled
+from twill.warp.tasks import Scheduled, tasks
 from twill.warp.tiles_in_flight import tile_loop
 
 IDLE = 1.25
@@ -24,8 +25,8 @@ IDLE = 1.25
 tried: below, blocks are in each other's way (estimate)."""
 LEAST_REGISTERS = 0.6
 """Part of a schedule's registers with which another one is looked for (estimate)."""
-ELSE = 8192
-"""Bytes of a thread block's shared memory that schedules leave for scratch and barriers (estimate)."""
+ELSE = 2048
+"""Bytes of a thread block's shared memory that schedules leave for alignment and barriers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,15 +52,20 @@ class Attempt:
         return of_sm(self.program, self.loops)
 
 
-def fastest(found: Sequence[Case], attempt: Callable[[Sequence[Case]], Attempt]) -> Attempt:
+Solving = Callable[[Sequence[Case], int], Attempt]
+"""Schedules loops and lowers them for so many thread blocks on an SM (`warp.plan.Options.room`). Raises
+TwillError."""
+
+
+def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, and with a group of
     its own for updates of accumulators where other groups have too much to do; the first of those that are
     equal."""
-    first = attempt(found)
+    first = attempt(found, 1)
     moved = _with_update_groups(first)
     names = list({one.name: None for case in found for one in case.problem.implementations})
     if moved is None and not names:
-        return _with_another_block(first, attempt)
+        return _with_more_blocks(first, attempt)
     alone = first.cycles()
     best = _faster((first, alone), moved, attempt) if moved else (first, alone)
     for name in names[1:]:
@@ -70,26 +76,32 @@ def fastest(found: Sequence[Case], attempt: Callable[[Sequence[Case]], Attempt])
 def _faster(
     best: tuple[Attempt, float],
     cases: Sequence[Case],
-    attempt: Callable[[Sequence[Case]], Attempt],
+    attempt: Solving,
     cycles: Callable[[Attempt], float] = Attempt.cycles,
+    room: int = 1,
 ) -> tuple[Attempt, float]:
     """The best attempt so far, or one with these cases that is predicted to take fewer cycles, with these."""
     try:
-        other = attempt(cases)
+        other = attempt(cases, room)
     except TwillError:
         return best
     return min(best, (other, cycles(other)), key=lambda one: one[1])
 
 
-def _with_another_block(first: Attempt, attempt: Callable[[Sequence[Case]], Attempt]) -> Attempt:
-    """The attempt, or one whose schedules leave room on an SM for another thread block, where one that waits
-    is predicted to leave it idle."""
+def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
+    """The attempt, or one whose schedules leave room on an SM for more thread blocks, where one that waits is
+    predicted to leave it idle: for another one, or for one for each group that computes. The latter keep as
+    many warps of an SM computing, and wait for no tile of each other."""
     from twill.simulate.predict import busy
 
-    cases = _for_blocks(first, first.program.resident_blocks + 1)
-    if cases is None or (now := first.of_sm()) <= IDLE * sum(map(busy, first.loops)):
+    if (now := first.of_sm()) <= IDLE * sum(map(busy, first.loops)):
         return first
-    other, cycles = _faster((first, now / IDLE), cases, attempt, Attempt.of_sm)
+    best = (first, now / IDLE)
+    if another := _for_blocks(first, first.program.resident_blocks + 1):
+        best = _faster(best, another, attempt, Attempt.of_sm)
+    if best[0] is first and (alone := _each_alone(first)):
+        best = _faster((first, now), alone, attempt, Attempt.of_sm, _computing(first))
+    other, cycles = best
     if other is first:
         return first
     what = f"{other.program.resident_blocks} thread blocks on an SM"
@@ -102,8 +114,7 @@ def _for_blocks(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
     where a schedule is not looked for with so few registers, and where a block walks over tiles."""
     machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
     wide = [group for group in granted if not thread_block.only_moves(group)]
-    walks = tile_loop(read(first.program.module, first.program.function), first.loops) is not None
-    if machine.residency is None or walks or not wide:
+    if machine.residency is None or _walks(first) or not wide:
         return None
     limits, threads = machine.limits, 32 * sum(group.warps for group in wide)
     moving = 128 * max((one.registers for one in first.program.groups if one.only_moves), default=0)
@@ -111,12 +122,47 @@ def _for_blocks(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
     registers = int(machine.residency.used * own) // limits.register_step * limits.register_step
     if registers < LEAST_REGISTERS * max(group.registers for group in wide):
         return None
-    less = limits.shared - shared_bytes(machine, blocks, limits.shared) + ELSE
+    return _limited(first, blocks, len(granted), registers)
+
+
+def _each_alone(first: Attempt) -> tuple[Case, ...] | None:
+    """The loops with the limits of a thread block for each of the groups that compute, and of one that loads:
+    with registers of which schedules use a part, as kernels do; None where no more than one computes, and
+    where a block walks over tiles."""
+    machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
+    wide = [group for group in granted if not thread_block.only_moves(group)]
+    if machine.residency is None or _walks(first) or len(wide) < 2:
+        return None
+    limits, blocks = machine.limits, _computing(first)
+    code = with_copies(read(first.program.module, first.program.function), first.loops)
+    loads = [[task.ops for task in tasks(code, one)] for one in first.loops]
+    loading = max(limits.narrow_registers, thread_block.copying(code, loads))
+    step, threads = limits.register_step, 32 * max(group.warps for group in wide)
+    own = (limits.registers_total // blocks - 128 * -(-loading // step) * step) // threads
+    registers = int(own / machine.residency.used) // step * step
+    return _limited(first, blocks, len(granted) - len(wide) + 1, registers)
+
+
+def _computing(first: Attempt) -> int:
+    """Groups of an SM that compute."""
+    wide = [group for group in thread_block.granted(first.loops) if not thread_block.only_moves(group)]
+    return len(wide) * first.program.resident_blocks
+
+
+def _walks(first: Attempt) -> bool:
+    return tile_loop(read(first.program.module, first.program.function), first.loops) is not None
+
+
+def _limited(first: Attempt, blocks: int, groups: int, registers: int) -> tuple[Case, ...]:
+    """The loops with the shared memory of so many thread blocks on an SM, and no more groups and registers of
+    a thread than given."""
+    machine = first.loops[0].machine
+    less = machine.limits.shared - shared_bytes(machine, blocks, machine.limits.shared) + ELSE
 
     def limited(case: Case) -> Case:
         given = case.problem.limits
         most = min(registers, given.registers_per_thread)
-        own = replace(given, groups=len(granted), registers_per_thread=most, shared=given.shared - less)
+        own = replace(given, groups=groups, registers_per_thread=most, shared=given.shared - less)
         return replace(case, problem=replace(case.problem, limits=own))
 
     return tuple(map(limited, first.cases))

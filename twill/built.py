@@ -20,7 +20,7 @@ from twill.inputs import Inputs, origin
 from twill.ir.program import Program
 from twill.launch.build import severity
 from twill.subtiles import COUNT
-from twill.warp.thread_block import regranted
+from twill.warp.thread_block import granted, regranted
 
 FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
@@ -120,7 +120,7 @@ def without_warnings(
             other = retry.make()
             if retry.cycles(other) > retry.slowest:
                 continue
-            found = _least_spilled(_Built(other, tuple(_said(other)), retry.why))
+            found = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,)))
             if not found.said:
                 return _instead(found, warning, options, on_progress)
         except TwillError:
@@ -135,15 +135,18 @@ class _Built:
     made: Generated
     said: tuple[str, ...]
     """What ptxas warns of."""
-    why: str = ""
+    changes: tuple[str, ...] = ()
     """What is different, in words."""
+    loading: str = ""
+    """What is different in the registers of groups."""
 
 
 def _instead(
     found: _Built, warning: str, options: GenerateOptions, on_progress: ProgressCallback
 ) -> Generated:
     """The kernel checked, with a note. Raises TwillError where it is wrong."""
-    return noted(right((found.made,), options, on_progress), f"{found.why}: otherwise {warning}")
+    changes = ", ".join((*found.changes, *([found.loading] if found.loading else [])))
+    return noted(right((found.made,), options, on_progress), f"{changes}: otherwise {warning}")
 
 
 def _least_spilled(built: _Built) -> _Built:
@@ -154,43 +157,53 @@ def _least_spilled(built: _Built) -> _Built:
 
 def _lean(built: _Built) -> _Built:
     """The kernel with fewer registers for more instructions, where less is spilled so."""
-    program = replace(built.made.program, lean=True)
-    other = _printed(built, program, "masks and offsets in fewer registers")
+    changes = (*built.changes, "masks and offsets in fewer registers")
+    other = _printed(replace(built, changes=changes), replace(built.made.program, lean=True))
     return built if other is None or severity(other.said) >= severity(built.said) else other
 
 
 def _regranted(built: _Built) -> _Built:
     """The kernel with so many registers for its groups that load, and so few for those that compute, that
-    ptxas spills least: more for those that load first, then fewer."""
+    ptxas spills least: more for those that load first, then fewer; in steps that get smaller."""
     best, step = built, built.made.loops[0].problem.limits.register_step
-    for way in (step, -step):
-        for less in range(way, (STEPS + 1) * way, way):
-            other = _with_less(built, less) if best.said else None
-            if other is None or severity(other.said) >= severity(best.said):
-                break
-            best = other
+    for way in (2 * step, -2 * step):
+        best = _further(best, way, STEPS)
         if best is not built:
             break
+    for way in (step, -step):
+        best = _further(best, way, 1)
     return best
 
 
-def _with_less(built: _Built, less: int) -> _Built | None:
-    """The kernel whose threads that compute have `less` registers fewer; None where that can not be built."""
-    program = regranted(built.made.program, built.made.loops[0].problem.limits, less)
+def _further(best: _Built, more: int, steps: int) -> _Built:
+    """The kernel with `more` registers for each thread that loads, as often as that spills less."""
+    for _ in range(steps):
+        other = _with_more(best, more) if best.said else None
+        if other is None or severity(other.said) >= severity(best.said):
+            break
+        best = other
+    return best
+
+
+def _with_more(built: _Built, more: int) -> _Built | None:
+    """The kernel whose threads that load have `more` registers; None where that can not be built."""
+    made = built.made
+    scheduled = {group.id: group.registers for group in granted(made.loops)}
+    program = regranted(made.program, made.loops[0].problem.limits, scheduled, more)
     if program is None:
         return None
     loading = max(group.registers for group in program.groups if group.only_moves)
-    return _printed(built, program, f"{loading} registers for each thread that loads")
+    return _printed(replace(built, loading=f"{loading} registers for each thread that loads"), program)
 
 
-def _printed(built: _Built, program: Program, why: str) -> _Built | None:
+def _printed(built: _Built, program: Program) -> _Built | None:
     """The kernel of another program, built; None where it is the same, or can not be built."""
     cuda = source(program, built.made.loops)
     if cuda == built.made.cuda:
         return None
     other = replace(built.made, program=program, cuda=cuda)
     try:
-        return _Built(other, tuple(_said(other)), f"{built.why}, {why}" if built.why else why)
+        return replace(built, made=other, said=tuple(_said(other)))
     except TwillError:
         return None
 

@@ -12,7 +12,7 @@ from time import monotonic
 
 from twill.attempts import Attempt, fastest
 from twill.diagnostics import TwillError
-from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, source
+from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
 from twill.given import fitting, given, refuse_foreign
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -96,14 +96,14 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
         return found
     if not divided(inputs, whole.cases, list(whole.results.values())):
         return (whole,)
-    return (*_with_sub_tiles(inputs, session, pace(whole)), whole)
+    return (*_with_sub_tiles(inputs, session, pace_of_sm(whole)), whole)
 
 
 def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[Generated, ...]:
     """The kernel with sub-tiles; nothing where its loops are not faster than whole tiles, which take `before`
     cycles."""
     made = _alternative(replace(inputs, subtile=COUNT), session)
-    if made is None or not better(cycles := pace(made), before):
+    if made is None or not better(cycles := pace_of_sm(made), before):
         return ()
     said = note(cycles, before)
     session.on_progress(made.program.function.name, Progress(0.0, "sub-tiles", 0, "note", said))
@@ -150,16 +150,16 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     found = cases(replace(inputs, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
     refuse_foreign(session.kept, [case.problem.name for case in found])
 
-    def attempt(tried: Sequence[Case]) -> Attempt:
-        return _attempt(tried, session)
+    def attempt(tried: Sequence[Case], room: int) -> Attempt:
+        return _attempt(tried, session, room)
 
-    one = attempt(found) if session.kept else fastest(found, attempt)
+    one = attempt(found, 1) if session.kept else fastest(found, attempt)
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)
     return Generated(inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases)
 
 
-def _attempt(found: Sequence[Case], session: _Session) -> Attempt:
+def _attempt(found: Sequence[Case], session: _Session, room: int) -> Attempt:
     """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
     from twill.loop_nest import program
 
@@ -178,7 +178,7 @@ def _attempt(found: Sequence[Case], session: _Session) -> Attempt:
         if session.options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
-    made, loops = program(found, solve, session.options.lowering, observe)
+    made, loops = program(found, solve, replace(session.options.lowering, room=room), observe)
     return Attempt(tuple(found), made, loops, results, dumps)
 
 

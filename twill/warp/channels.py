@@ -102,13 +102,13 @@ def _aligned(bytes: int) -> int:
 
 
 def bits(dtype: Type) -> int:
-    """Of one element."""
+    """Of one element in shared memory, where a truth value takes a byte."""
     match dtype:
         case Pointer():
             return 64
         case Scalar(name):
             found = search(r"\d+", name)
-            return int(found.group()) if found else 64
+            return max(8, int(found.group())) if found else 64
         case _:
             raise TypeError(f"{dtype} is no element type")
 

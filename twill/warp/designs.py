@@ -176,7 +176,7 @@ def _with_tiles(design: Design) -> tuple[Plan | None, str]:
     """The plan of a design with several tiles in flight; None and the reason where there is none."""
     assert design.tiles is not None
     one, granted = design.parts[0].scheduled, (*design.granted, *design.tiles.added)
-    tasks = [task.ops for part in design.parts for task in part.tasks]
+    tasks = [[task.ops for task in part.tasks] for part in design.parts]
     loading = thread_block.copying(design.code, tasks) if design.code.through_registers else 0
     if not thread_block.fits(granted, one, loading):
         wanted = sum(32 * group.warps * group.registers for group in granted) + 128 * loading

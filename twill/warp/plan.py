@@ -49,6 +49,9 @@ class Options:
     settings: Settings = field(default_factory=Settings)
     most_blocks: int = 32
     """Thread blocks that an SM holds at the same time, at most."""
+    room: int = 1
+    """Thread blocks for which the schedules leave room on an SM: these are taken to have registers enough,
+    which ptxas may deny."""
     withheld: int = 0
     """Bytes of shared memory that the schedules do without, for what else lies there."""
     pairs: bool = False
@@ -253,7 +256,8 @@ def _resident(
         return memory if hidden and cached else None
 
     given, machine = (design.code, design.granted, loops, design.options.most_blocks), loops[0][0].machine
-    found = ((memory, blocks) for blocks in candidates(*given) if (memory := shared_by(blocks)))
+    possible = candidates(*given, design.options.room)
+    found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
     memory, blocks = next(found, (alone, 1))
     copies = all_tiles(design.code, design.granted, alone.plans, machine)
     for launch in even_launches(*given) if copies else ():

@@ -24,18 +24,25 @@ from twill.warp.tasks import Scheduled, Task
 
 
 def candidates(
-    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]], most: int
+    code: Code,
+    granted: Sequence[Granted],
+    loops: Sequence[tuple[Scheduled, Sequence[Task]]],
+    most: int,
+    room: int = 1,
 ) -> Iterator[int]:
-    """Numbers of blocks whose registers and threads an SM has, the largest first; 1 at last."""
+    """Numbers of blocks whose registers and threads an SM has, the largest first; 1 at last. Of `room` blocks
+    the schedules know that there are so many: no more is wanted than what they use, and one MMA at entry."""
     one = loops[0][0]
     residency, limits = one.machine.residency, one.machine.limits
     if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops]):
         mmas = _mmas(code)
-        needed = _registers(code, granted, loops, mmas, residency)
-        entry = max(mmas.together, mmas.single + residency.beside_mma) if mmas.single else 0
+        single = mmas.single + residency.beside_mma if mmas.single else 0
         for blocks in range(min(most, residency.blocks), 1, -1):
-            launch = thread_block.launch(granted, one, blocks)
+            launch, known = thread_block.launch(granted, one, blocks), blocks <= room
+            least = mmas.together + residency.beside_mmas if mmas.single and not known else 0
+            needed = _registers(code, granted, loops, least)
             enough = needed <= launch.entry_registers * launch.threads
+            entry = single if known else max(mmas.together, single)
             entered = launch.entry_registers >= max(limits.narrow_registers, entry)
             if launch.threads * blocks <= residency.threads and enough and entered:
                 yield blocks
@@ -107,19 +114,17 @@ def _registers(
     code: Code,
     granted: Sequence[Granted],
     loops: Sequence[tuple[Scheduled, Sequence[Task]]],
-    mmas: _Mmas,
-    residency: Residency,
+    least: int,
 ) -> int:
-    """Registers of a block whose groups have what they need."""
-    limits = loops[0][0].machine.limits
+    """Registers of a block whose groups have what they need, those that compute `least` at least."""
+    limits, residency = loops[0][0].machine.limits, loops[0][0].machine.residency
+    assert residency is not None
     step = limits.register_step
     wide = [group for group in granted if not thread_block.only_moves(group)]
     narrow = -(-(len(granted) - len(wide)) // 4)
-    moving = max(
-        limits.narrow_registers,
-        thread_block.copying(code, [task.ops for _, tasks in loops for task in tasks]),
-    )
-    least = -(-(mmas.together + residency.beside_mmas) // step) * step if mmas.single else 0
+    loads = [[task.ops for task in tasks] for _, tasks in loops]
+    moving = max(limits.narrow_registers, thread_block.copying(code, loads))
+    least = -(-least // step) * step
     computing = sum(32 * group.warps * max(_used(group, step, residency), least) for group in wide)
     return 128 * narrow * -(-moving // step) * step + computing
 

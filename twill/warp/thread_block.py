@@ -14,7 +14,15 @@ from twill.ir.operands import Register
 from twill.ir.problem import Limits
 from twill.ir.program import Launch, Program, Variable, WarpProgram
 from twill.ir.schedule import Group as Granted
-from twill.ir.statements import Compute, InitializeCarried, MmaIssue, ProducerLoad, Statement, walk
+from twill.ir.statements import (
+    Compute,
+    InitializeCarried,
+    MmaIssue,
+    Pipelined,
+    ProducerLoad,
+    Statement,
+    walk,
+)
 from twill.ops.table import role
 from twill.warp.channels import tile_bytes
 from twill.warp.dataflow import Code
@@ -140,27 +148,35 @@ def launch(granted: Sequence[Granted], one: Scheduled, blocks: int = 1) -> Launc
 
 
 def _copying(code: Code, program: WarpProgram, offsets: int) -> int:
-    """Registers that a thread of a warpgroup which copies tiles makes use of, `offsets` of them for those of
-    tiles that pass through them."""
-    loads = {
-        load.ops[-1]: load.ops
-        for statement in walk(program.body)
-        if isinstance(statement, ProducerLoad)
-        for load in statement.loads
-        if load.vector
+    """Registers that a thread of a warpgroup which copies tiles makes use of in the loop that takes most,
+    `offsets` of them for those of tiles that pass through them."""
+    several = [_vector_loads(part) for part in (*_pipelined(program), program.body)]
+    several[-1] = {
+        last: ops for last, ops in several[-1].items() if not any(last in one for one in several[:-1])
     }
     if program.warps < 4:
-        return EACH_TILE * max(0, len(loads) - 1)
-    if not loads:
+        return EACH_TILE * max(0, max(map(len, several)) - 1)
+    if not any(several):
         return 0
-    return _all_offsets(code, loads.values(), 32 * program.warps, offsets) + len(program.variables)
+    needed = max(_all_offsets(code, loads.values(), 32 * program.warps, offsets) for loads in several)
+    return needed + len(program.variables)
 
 
-def copying(code: Code, tasks: Iterable[Sequence[int]]) -> int:
-    """The registers that a thread of a warpgroup needs which executes these tasks, given by their operations,
-    with no statements yet."""
-    loads = [tuple(ops) for ops in tasks if code.copies.get(ops[-1])]
-    return _all_offsets(code, loads, 128, OFFSETS[0])
+def _pipelined(program: WarpProgram) -> list[tuple[Statement, ...]]:
+    return [(one,) for one in walk(program.body) if isinstance(one, Pipelined)]
+
+
+def _vector_loads(body: tuple[Statement, ...]) -> dict[int, tuple[int, ...]]:
+    """The operations of each load that threads copy, by the last one."""
+    loads = (load for one in walk(body) if isinstance(one, ProducerLoad) for load in one.loads)
+    return {load.ops[-1]: load.ops for load in loads if load.vector}
+
+
+def copying(code: Code, loops: Iterable[Iterable[Sequence[int]]]) -> int:
+    """The registers that a thread of a warpgroup needs which executes these tasks of loops, given by their
+    operations, one loop after the other, with no statements yet."""
+    each = ([tuple(ops) for ops in tasks if code.copies.get(ops[-1])] for tasks in loops)
+    return max((_all_offsets(code, loads, 128, OFFSETS[0]) for loads in each), default=0)
 
 
 def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int, offsets: int) -> int:
@@ -247,24 +263,35 @@ def with_registers(
     )
 
 
-def regranted(program: Program, limits: Limits, less: int) -> Program | None:
-    """The program whose groups that compute have `less` registers fewer for each thread (more where that is
-    negative), and whose groups that load share all that is left. None where no group does both, or none has
-    other registers than before, or one too few."""
-    launch = program.launch
+def regranted(program: Program, limits: Limits, scheduled: Mapping[int, int], more: int) -> Program | None:
+    """The program whose groups that load have `more` registers more for each thread (fewer where that is
+    negative), or what is left then. Groups that compute lose or gain so many: those with the most beyond what
+    is `scheduled`, by group, lose first, and gain last. None where no group does both, or none has other
+    registers than before, or one too few."""
+    launch, step = program.launch, limits.register_step
     computing = [group for group in program.groups if not group.only_moves]
-    narrow = -(-(len(program.groups) - len(computing)) // 4)
-    if launch.even or not computing or not narrow:
+    moving = [group for group in program.groups if group.only_moves]
+    if launch.even or not computing or not moving:
         return None
-    step, most = (
-        limits.register_step,
-        limits.registers_per_thread // limits.register_step * limits.register_step,
-    )
-    granted = {group.id: min(most, group.registers - less) for group in computing}
-    left = launch.entry_registers * launch.threads
-    left -= sum(32 * group.warps * granted[group.id] for group in computing)
-    loading = min(most, left // (128 * narrow) // step * step)
-    if min(loading, *granted.values()) < limits.narrow_registers:
-        return None
-    groups = tuple(replace(one, registers=granted.get(one.id, loading)) for one in program.groups)
-    return None if groups == program.groups else replace(program, groups=groups)
+    most, threads = limits.registers_per_thread // step * step, 128 * -(-len(moving) // 4)
+    own = {group.id: group.registers for group in computing}
+
+    def left() -> int:
+        taken = sum(32 * group.warps * own[group.id] for group in computing)
+        return (launch.entry_registers * launch.threads - taken) // threads // step * step
+
+    def beyond(group: WarpProgram) -> int:
+        return own[group.id] - scheduled.get(group.id, group.registers)
+
+    wanted = min(most, moving[0].registers + more)
+    while left() < wanted and min(own.values()) > limits.narrow_registers:
+        own[max(computing, key=beyond).id] -= step
+    while more < 0 and (low := min(computing, key=beyond)) and own[low.id] < most:
+        own[low.id] += step
+        if left() < wanted:
+            own[low.id] -= step
+            break
+    loading = min(most, left())
+    groups = tuple(replace(one, registers=own.get(one.id, loading)) for one in program.groups)
+    enough = min(loading, *own.values()) >= limits.narrow_registers
+    return replace(program, groups=groups) if enough and groups != program.groups else None

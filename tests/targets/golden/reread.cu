@@ -28,7 +28,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<40>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -117,7 +117,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<208>();
+        registers_increase<216>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_35_y_40 = 0;
@@ -563,7 +563,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<40>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_35_y_40 = 0;
@@ -697,7 +697,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
         count_z_19 += trips_1;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<208>();
+        registers_increase<216>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_35_y_40 = 0;

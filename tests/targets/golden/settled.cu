@@ -25,7 +25,7 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_co
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<64>();
+        registers_decrease<48>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -126,7 +126,7 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_25, const __grid_co
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<192>();
+        registers_increase<208>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_25_acc_32 = 0;
@@ -292,7 +292,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<64>();
+        registers_decrease<48>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_25_acc_32 = 0;
@@ -461,7 +461,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
         count_x_25_acc_32 += trips_1;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<192>();
+        registers_increase<208>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_25_acc_32 = 0;

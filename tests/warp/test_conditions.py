@@ -1,4 +1,4 @@
-"""Conditions that loads and arithmetic share."""
+"""Tiles of conditions: what loads and arithmetic share, and what passes between groups."""
 
 from pathlib import Path
 
@@ -6,8 +6,10 @@ from tests.simulate.test_values import grid
 from twill.generate import generate
 from twill.generated import GenerateOptions
 from twill.inputs import Inputs
+from twill.ir.loop import Scalar
 from twill.ir.statements import ProducerLoad, walk
 from twill.simulate.compare import compare
+from twill.warp.channels import tile_bytes
 
 SELECTED = "arith.select %seen, %s_81, %cst_6 : tensor<64x64xi1, #linear>, tensor<64x64xf32, #linear>"
 BEHIND = "arith.select %seen_62, %s_82, %late : tensor<64x64xi1, #blocked>, tensor<64x64xf32, #blocked> loc(#loc31)"
@@ -39,3 +41,7 @@ def test_a_load_rematerializes_conditions_that_another_group_computes_too(tmp_pa
     found = compare(made, {"N": 200}, grid(0, 0, (1, 1)))
     assert all(one.good for one in found), found
     assert any(one.changed for one in found)
+
+
+def test_a_slot_has_a_byte_for_each_truth_value() -> None:
+    assert tile_bytes((64, 64), Scalar("i1")) == 64 * 64
