@@ -228,9 +228,10 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.split_branches import split_branches
     from twill.extract.rewrite.stored_values import forwarded
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
+    from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    begun = narrowed(by_dimensions(forwarded(module)))
+    begun = narrowed(by_dimensions(apart(forwarded(module))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )

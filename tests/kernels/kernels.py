@@ -852,6 +852,20 @@ def highest_bytes(
 
 
 @triton.jit
+def walled(
+    a, b, c, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
+):  # fmt: skip
+    """The highest products with columns below N, in steps of BLOCK_N: the MMA adds to a row that each iteration broadcasts."""
+    b_desc = tl.make_tensor_descriptor(b, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
+    m, n, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, DIM)
+    x = tl.load(a + m[:, None] * DIM + d[None, :])
+    best = tl.full([BLOCK_M, BLOCK_N], -1e30, tl.float32)
+    for i in range(0, N, BLOCK_N):
+        best = tl.maximum(best, tl.dot(x, b_desc.load([i, 0]).T) + tl.where(i + n < N, 0.0, -1e30)[None, :])
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], best)
+
+
+@triton.jit
 def strips(
     a, b, c, M, N, K, taps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1325,6 +1339,7 @@ TWILL = {
         "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
     },
     "straight": STATE,
+    "walled": {**HALF, "c": "*fp32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4},
     "highest_bytes": {
         "a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "M": "i32", "N": "i32", "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 128, "num_warps": 8,
     },
@@ -1442,6 +1457,7 @@ VARIANTS = {
     "matmul_half": ("matmul_into", {}),
     "matmul_32_half": ("matmul_into", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
+    "walled": ("walled", {}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),
     "scaled_columns": ("scaled_columns", {}),

@@ -1,0 +1,44 @@
+"""MMAs that add to a view, a row that is broadcast, say, add to zeros first.
+
+An MMA in registers updates its accumulator in place. A view is in no registers of its own: whoever reads it
+finds its elements elsewhere. Takes a module; gives the same where the view is added to the MMA's result
+(Triton makes one operation of a dot and the addition of `tl.where(mask[None, :], 0, -inf)`). Lines stay where
+they are.
+"""
+
+from collections.abc import Iterator
+from re import escape, sub
+
+from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, edited, text_of
+from twill.extract.rewrite.type_text import type_text, zero_text
+from twill.ir.loop import Block, Module, Op, Scalar, Tensor
+from twill.ops.table import named, role
+
+_MMAS = ("wgmma", "dot")
+_VIEWS = ("broadcast", "expand", "splat")
+
+
+def apart(module: Module) -> Module:
+    """The module itself where no MMA adds to a view that its block makes."""
+    blocks = (block for function in module.functions for block in function.blocks())
+    return edited(module, [edit for block in blocks for edit in _edits(module, block)])
+
+
+def _edits(module: Module, block: Block) -> Iterator[Edit]:
+    views = {op.result.id for op in block.ops if role(op) in _VIEWS}
+    for mma, following in zip(block.ops, block.ops[1:], strict=False):
+        if role(mma) in _MMAS and mma.operands[2].id in views:
+            yield from _apart(module, mma, following)
+
+
+def _apart(module: Module, mma: Op, following: Op) -> Iterator[Edit]:
+    kind, zero = type_text(module, mma.result.type), zero_text(module, mma.result.type)
+    floats = isinstance(mma.result.type, Tensor) and mma.result.type.dtype == Scalar("f32")
+    if kind is None or zero is None or not floats or "#" in mma.result.name:
+        return
+    result, view, zeros = mma.result.name, mma.operands[2].name, f"%twill_zeros{mma.index}"
+    text = sub(rf"{escape(view)}(?![\w$.#:-])", zeros, text_of(module, mma), count=1)
+    part = text.replace(result, f"{result}_part", 1)
+    yield Edit(mma.span.start, mma.span.end, f"{zeros} = {named('constant')} {zero} {UNKNOWN} {part}")
+    place = following.span.start
+    yield Edit(place, place, f"{result} = {accumulated(view, f'{result}_part', kind)} {UNKNOWN} ")
