@@ -16,6 +16,7 @@ from triton.experimental.gluon.language.nvidia.blackwell import (
     tcgen05_copy,
     tcgen05_mma,
     tcgen05_mma_scaled,
+    tma,
 )
 
 
@@ -44,6 +45,67 @@ def pair_gemm(a, b, c, M: gl.constexpr, N: gl.constexpr, K: gl.constexpr):
     mbarrier.invalidate(bar)
     cn = gl.arange(0, N, gl.SliceLayout(0, across))
     gl.store(c + am[:, None] * N + cn[None, :], found)
+
+
+@gluon.jit
+def loaded_by_pairs(a, b, c, M: gl.constexpr, N: gl.constexpr, K: gl.constexpr, BK: gl.constexpr):
+    """One tile of M x N by a pair of CTAs, step after step along K: loads of both arrive on the mbarrier of
+    the first, whose MMA then arrives on one of each."""
+    across: gl.constexpr = gl.BlockedLayout([1, 8], [4, 8], [4, 1], [1, 0], [[1, 0]])
+    a_shared: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2, cga_layout=[[1, 0]])
+    b_shared: gl.constexpr = gl.NVMMASharedLayout(128, 16, 2, cga_layout=[[0, 1]])
+    layout: gl.constexpr = TensorMemoryLayout((M // 2, N), 1, cga_layout=[[1, 0]], two_ctas=True)
+    a_desc = tma.make_tensor_descriptor(a, [M, K], [K, 1], [M, BK], a_shared)
+    b_desc = tma.make_tensor_descriptor(b, [K, N], [N, 1], [BK, N], b_shared)
+    left = gl.allocate_shared_memory(a.dtype.element_ty, [M, BK], a_shared)
+    right = gl.allocate_shared_memory(b.dtype.element_ty, [BK, N], b_shared)
+    sums = allocate_tensor_memory(gl.float32, [M, N], layout)
+    full, done = mbarrier.allocate_mbarrier(two_ctas=True), mbarrier.allocate_mbarrier()
+    mbarrier.init(full, count=1)
+    mbarrier.init(done, count=1)
+    gl.nvidia.hopper.cluster.barrier()
+    for step in range(K // BK):
+        mbarrier.expect(full, a_desc.nbytes_per_cta + b_desc.nbytes_per_cta)
+        tma.async_load(a_desc, [0, step * BK], full, left)
+        tma.async_load(b_desc, [step * BK, 0], full, right)
+        mbarrier.wait(full, step & 1)
+        tcgen05_mma(left, right, sums, use_acc=step > 0, mbarriers=[done])
+        mbarrier.wait(done, step & 1)
+    found = gl.convert_layout(sums.load(), across)
+    mbarrier.invalidate(full)
+    mbarrier.invalidate(done)
+    m, n = gl.arange(0, M, gl.SliceLayout(1, across)), gl.arange(0, N, gl.SliceLayout(0, across))
+    gl.store(c + m[:, None] * N + n[None, :], found)
+
+
+@gluon.jit
+def added_to(x, y, M: gl.constexpr, N: gl.constexpr):
+    """y += x, by one TMA reduction."""
+    layout: gl.constexpr = gl.BlockedLayout([1, 4], [4, 8], [4, 1], [1, 0])
+    shared: gl.constexpr = gl.NVMMASharedLayout(128, 32, 2)
+    m, n = gl.arange(0, M, gl.SliceLayout(1, layout)), gl.arange(0, N, gl.SliceLayout(0, layout))
+    to = tma.make_tensor_descriptor(y, [M, N], [N, 1], [M, N], shared)
+    tile = gl.allocate_shared_memory(gl.float32, [M, N], shared)
+    tile.store(gl.load(x + m[:, None] * N + n[None, :]))
+    fence_async_shared()
+    tma.async_atomic_add(to, [0, 0], tile)
+    tma.store_wait(0)
+
+
+@gluon.jit
+def handed_over(x, y, BLOCK: gl.constexpr):
+    """y = x, after the first CTA of a pair has arrived on the mbarriers of both."""
+    layout: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0], [[1]])
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    gl.nvidia.hopper.cluster.barrier()
+    at = gl.arange(0, BLOCK, layout)
+    for step in range(3):
+        mbarrier.arrive(bar, from_cta=0)
+        mbarrier.wait(bar, step & 1)
+        gl.store(y + step * BLOCK + at, gl.load(x + step * BLOCK + at))
+        gl.nvidia.hopper.cluster.barrier()
+    mbarrier.invalidate(bar)
 
 
 @gluon.jit
@@ -107,11 +169,62 @@ def copied_scales(a, a_scales, b, b_scales, c, M: gl.constexpr, N: gl.constexpr,
 
 
 @gluon.jit
-def staged(scales, rows: gl.constexpr, K: gl.constexpr, layout: gl.constexpr, shared: gl.constexpr):
+def pair_scaled(a, a_scales, b, b_scales, c, M: gl.constexpr, N: gl.constexpr, K: gl.constexpr):
+    """One tile of an mxfp8 GEMM by a pair of CTAs: each has the scale factors of its rows, and all of B's."""
+    across: gl.constexpr = gl.BlockedLayout([1, 16], [8, 4], [4, 1], [1, 0], [[1, 0]])
+    flat: gl.constexpr = gl.BlockedLayout(
+        [1, 1, 1, 1, 4], [1, 1, 32, 1, 1], [1, 1, 1, 4, 1], [4, 3, 2, 1, 0], [[1, 0, 0, 0, 0]]
+    )
+    whole: gl.constexpr = gl.BlockedLayout(
+        [1, 1, 1, 1, 4], [1, 1, 32, 1, 1], [1, 1, 1, 4, 1], [4, 3, 2, 1, 0], [[0, 0, 0, 0, 0]]
+    )
+    shared: gl.constexpr = gl.NVMMASharedLayout(128, 8, 2, cga_layout=[[1, 0]])
+    m, n = gl.arange(0, M, gl.SliceLayout(1, across)), gl.arange(0, N, gl.SliceLayout(1, across))
+    k = gl.arange(0, K, gl.SliceLayout(0, across))
+    left = gl.allocate_shared_memory(gl.float8e4nv, [M, K], shared)
+    right = gl.allocate_shared_memory(gl.float8e4nv, [N, K], shared)
+    left.store(gl.load(a + m[:, None] * K + k[None, :]))
+    right.store(gl.load(b + n[:, None] * K + k[None, :]))
+    left_scales = staged(
+        a_scales, M, K, flat, gl.NVMMASharedLayout(0, 8, 5, cga_layout=[[1, 0, 0, 0, 0]]), [[1]]
+    )
+    right_scales = staged(
+        b_scales, N, K, whole, gl.NVMMASharedLayout(0, 8, 5, cga_layout=[[0, 0, 0, 0, 0]]), [[0]]
+    )
+    left_memory = allocate_tensor_memory(gl.uint8, [M, K // 32], TensorMemoryScalesLayout([[1, 0]]))
+    right_memory = allocate_tensor_memory(gl.uint8, [N, K // 32], TensorMemoryScalesLayout([[0, 0]]))
+    layout: gl.constexpr = TensorMemoryLayout((M // 2, N), 1, cga_layout=[[1, 0]], two_ctas=True)
+    sums = allocate_tensor_memory(gl.float32, [M, N], layout)
+    bar = mbarrier.allocate_mbarrier()
+    mbarrier.init(bar, count=1)
+    fence_async_shared(cluster=True)
+    gl.nvidia.hopper.cluster.barrier()
+    tcgen05_copy(left_scales, left_memory)
+    tcgen05_copy(right_scales, right_memory)
+    tcgen05_mma_scaled(
+        left, right.permute((1, 0)), sums, left_memory, right_memory, "e4m3", "e4m3", use_acc=False,
+        mbarriers=[bar],
+    )  # fmt: skip
+    mbarrier.wait(bar, 0)
+    mbarrier.invalidate(bar)
+    found = gl.convert_layout(sums.load(), across)
+    cn = gl.arange(0, N, gl.SliceLayout(0, across))
+    gl.store(c + m[:, None] * N + cn[None, :], found)
+
+
+@gluon.jit
+def staged(
+    scales,
+    rows: gl.constexpr,
+    K: gl.constexpr,
+    layout: gl.constexpr,
+    shared: gl.constexpr,
+    ctas: gl.constexpr = (),
+):
     """Scale factors (rows / 128, K / 128, 32, 4, 4) as they lie in memory, in shared memory as (rows, K /
     32)."""
     count: gl.constexpr = rows * K // 32
-    at = gl.arange(0, count, gl.BlockedLayout([4], [32], [4], [0]))
+    at = gl.arange(0, count, gl.BlockedLayout([4], [32], [4], [0], ctas))
     held = gl.load(scales + at).reshape(rows // 128, K // 128, 32, 4, 4)
     tile = gl.allocate_shared_memory(gl.uint8, [rows // 128, K // 128, 32, 4, 4], shared)
     tile.store(gl.convert_layout(held, layout))

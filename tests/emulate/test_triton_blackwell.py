@@ -155,6 +155,51 @@ def test_a_dot_of_a_pair(rows: int, seed: int) -> None:
     assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
 
 
+@pytest.mark.parametrize(("rows", "seed"), few(1, [(256, 0), (128, 1)]))
+def test_loads_and_dots_of_a_pair(rows: int, seed: int) -> None:
+    """Both CTAs arrive on an mbarrier of the first, which issues the dots."""
+    a, b, c = integers(rows, 192), integers(192, 128), np.zeros((rows, 128), np.float32)
+    types, constants = {"a": "*fp16", "b": "*fp16", "c": "*fp32"}, {"M": rows, "N": 128, "K": 192, "BK": 64}
+    made = compiled_gluon("loaded_by_pairs", types, constants, ctas=2)
+    assert "cp.async.bulk.tensor.2d.cta_group::2" in made.asm["ptx"]
+    assert "mbarrier.arrive.expect_tx.shared::cluster" in made.asm["ptx"]
+    launch(made, (2,), [a, b, c], seed)
+    assert np.array_equal(c, a.astype(np.float32) @ b.astype(np.float32))
+
+
+def test_a_block_scaled_dot_of_a_pair() -> None:
+    a, b = operand("e4m3", 256, 128), operand("e4m3", 128, 128)
+    scales = [factors(256, 4, "ue8m0"), factors(128, 4, "ue8m0")]
+    packed = [np.ascontiguousarray(one.reshape(-1, 4, 32, 4).swapaxes(1, 2)) for one in scales]
+    types = {"a": "*fp8e4nv", "a_scales": "*u8", "b": "*fp8e4nv", "b_scales": "*u8", "c": "*fp32"}
+    made = compiled_gluon("pair_scaled", types, {"M": 256, "N": 128, "K": 128}, ctas=2)
+    assert "tcgen05.mma.cta_group::2.kind::mxf8f6f4.block_scale" in made.asm["ptx"]
+    c = np.zeros((256, 128), np.float32)
+    launch(made, (2,), [a, packed[0], b, packed[1], c])
+    left, right = (scaled(one, "e4m3", scale, "ue8m0") for one, scale in zip((a, b), scales, strict=True))
+    assert np.array_equal(c, left @ right.T)
+
+
+def test_reductions_by_tma() -> None:
+    x, y = (RANDOM.integers(-9, 10, (64, 32)).astype(np.float32) for _ in range(2))
+    made, expected = compiled_gluon("added_to", {"x": "*fp32", "y": "*fp32"}, {"M": 64, "N": 32}), x + y
+    assert "cp.reduce.async.bulk.tensor.2d" in made.asm["ptx"]
+    launch(made, (1,), [x, y])
+    assert np.array_equal(y, expected)
+
+
+@pytest.mark.parametrize("seed", few(1, [0, 1, 2]))
+def test_arrivals_on_mbarriers_of_another_cta(seed: int) -> None:
+    x = np.arange(3 * 512, dtype=np.float32)
+    y, made = (
+        np.zeros_like(x),
+        compiled_gluon("handed_over", {"x": "*fp32", "y": "*fp32"}, {"BLOCK": 512}, ctas=2),
+    )
+    assert "mbarrier.arrive.shared::cluster" in made.asm["ptx"]
+    launch(made, (2,), [x, y], seed)
+    assert np.array_equal(y, x)
+
+
 @pytest.mark.parametrize(
     ("rows", "kind", "stride", "shape"),
     few(

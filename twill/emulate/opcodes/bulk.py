@@ -274,11 +274,8 @@ def origin(
 def _tensor(one: Instruction, decoder: Decoder) -> Step:
     if "im2col" in one.opcode or "gather4" in one.opcode or "scatter4" in one.opcode:
         raise ValueError("only tiles")
-    return (
-        _tensor_load(one, decoder)
-        if one.modifiers[4].startswith("shared")
-        else _tensor_store(one, decoder, None)
-    )
+    spaces = [part for part in one.modifiers[4:] if part.startswith(("shared", "global"))]
+    return _tensor_load(one, decoder) if spaces[0].startswith("shared") else _tensor_store(one, decoder, None)
 
 
 def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
