@@ -19,7 +19,7 @@ from twill.inputs import Inputs
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
 from twill.simulate.check import apart, check, trials
-from twill.simulate.compare import collide
+from twill.simulate.compare import Compared, collide, wrong
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
 
@@ -112,3 +112,19 @@ def test_programs_of_a_grid_that_write_to_the_same_places() -> None:
     assert apart(made, trial, ((1, 1, 2), (2, 1, 2), (2, 1, 1))) == (2, 1, 1)
     with pytest.raises(TwillError, match="write to the same places"):
         apart(made, trial, ((1, 1, 2),))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "kind", "error", "right"),
+    [
+        ("gemm", "f32", 3e-4, False),
+        ("summed_columns", "f32", 3e-4, False),
+        ("reread", "f32", 3e-4, True),
+        ("reread", "f32", 3e-2, False),
+        ("reread", "i32", 3e-4, False),
+    ],
+)
+def test_sums_in_16_bits_depend_on_their_order(kernel: str, kind: str, error: float, right: bool) -> None:
+    """Also where they are stored as f32."""
+    found = Compared("c", error, True, kind, 10)
+    assert (wrong(program(kernel).function, [found]) is None) == right

@@ -110,7 +110,7 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
 
 def _values(made: "Program", options: CommandOptions) -> None:
     from twill.diagnostics import TwillError
-    from twill.simulate.compare import compare, scalars
+    from twill.simulate.compare import compare, scalars, wrong
 
     grid = {
         f"{what}.{axis}": value
@@ -119,10 +119,10 @@ def _values(made: "Program", options: CommandOptions) -> None:
     }
     numbers = scalars(made.function, dict(options["numbers"]))
     compared = compare(made, numbers, grid)
-    wrong = next((one for one in compared if not one.good), None)
-    if wrong is not None:
+    differs = wrong(made.function, compared)
+    if differs is not None:
         raise TwillError(
-            f"the warp programs compute a wrong {wrong.argument}: relative error {wrong.error:.1e}",
+            f"the warp programs compute a wrong {differs.argument}: relative error {differs.error:.1e}",
             help="please report this",
         )
     if not any(one.values for one in compared):

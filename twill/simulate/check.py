@@ -19,7 +19,7 @@ from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Op, Pointer, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
-from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars
+from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
 from twill.simulate.explore import explore, same
 from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
@@ -93,7 +93,7 @@ def _runs(program: Program, report: Report) -> Iterable[CheckedRun]:
         except TwillError as problem:  # the simulator lacks an operation, or memory for such arguments
             yield CheckedRun("simulator", trial.shown, trial.trips, 0, 0.0, problem.message)
             continue
-        _refuse(found, trial.shown)
+        _refuse(wrong(program.function, found), trial.shown)
         worst = max((one.error for one in found), default=0.0)
         yield CheckedRun(
             "simulator", trial.shown, trial.trips, sum(one.values for one in found), float(f"{worst:.0e}")
@@ -107,7 +107,9 @@ def _found(program: Program, trial: Trial) -> Sequence[Compared]:
         return compare(program, {**trial.numbers, **dict(zip(names, grid, strict=bool(names)))}, trial.grid)
 
     x, y, z = (int(trial.numbers[name]) for name in names) if names else GRIDS[0]
-    return on_a_grid_apart(program, trial, (x, y, z), found, lambda found: all(one.good for one in found))
+    return on_a_grid_apart(
+        program, trial, (x, y, z), found, lambda found: wrong(program.function, found) is None
+    )
 
 
 def on_a_grid_apart(
@@ -145,11 +147,10 @@ def grid_arguments(program: Program) -> tuple[str, ...]:
     return tuple(_name(arg) for arg, attributes in pairs if GRID in attributes)
 
 
-def _refuse(found: Sequence[Compared], shown: str) -> None:
-    wrong = next((one for one in found if not one.good), None)
-    if wrong is not None:
+def _refuse(found: Compared | None, shown: str) -> None:
+    if found is not None:
         raise TwillError(
-            f"the generated kernel computes a wrong {wrong.argument}: relative error {wrong.error:.1e} with"
+            f"the generated kernel computes a wrong {found.argument}: relative error {found.error:.1e} with"
             f" {shown}",
             help=(
                 "this is a defect in Twill: please report it with the TTGIR; --no-check writes the kernel"

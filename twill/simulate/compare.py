@@ -4,7 +4,7 @@ Takes a program and the values of its scalar arguments; gives the relative error
 kernel has, for one program of the grid. Pointer arguments get random memory (`memory`).
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -171,6 +171,16 @@ def collide(program: Program, numbers: Mapping[str, float], grid: Mapping[str, i
             written.setdefault(name, []).append(np.flatnonzero(one != before))
     places = (np.concatenate(parts) for parts in written.values())
     return any(len(np.unique(found)) < len(found) for found in places)
+
+
+def wrong(function: Function, compared: Sequence[Compared]) -> Compared | None:
+    """The first array that differs by more than the order of sums explains: of sums in the type that is
+    stored, or in a narrower one in which a reduction of the kernel adds (a bf16 sum stored as f32)."""
+    reduced = (element(op.operands[0].type) for op in function.walk() if role(op) == "reduce")
+    summed = max((TOLERANCE.get(kind, 0.0) for kind in reduced), default=0.0)
+    return next(
+        (one for one in compared if not one.good and (one.type not in TOLERANCE or one.error > summed)), None
+    )
 
 
 def _reference(program: Program) -> Function:
