@@ -25,6 +25,9 @@ GAIN = 0.98
 its own, which the schedule does not count (estimate)."""
 
 
+REACHING = 0.25
+"""Part of the time limit for whether whole tiles can be as fast as sub-tiles."""
+
 Solve = Callable[[Case, Begun | None], Result]
 """The search for one loop, from what is known of it."""
 
@@ -45,19 +48,19 @@ class Searched:
 def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Solve, told: Told) -> Searched:
     """Schedules for whole tiles or for sub-tiles, whichever take fewer cycles.
 
-    Where schedules of sub-tiles are found at their lower bounds at once, and none of whole tiles, all there
-    is to prove of whole tiles is that they take too long; their best schedule is not looked for.
+    Where whole tiles are proven to take too long even beside sub-tiles at their lower bounds, sub-tiles are
+    searched first. All there is to prove of whole tiles then is that they take too long beside what was
+    found; their best schedule is not looked for.
     """
     known = _begun(whole, options, told)
     parts = () if _met(known) else _parts(inputs, whole)
     if parts:
         known = _soon(whole, known, options, told)
-    if parts and not _met(known):
-        fast = _soon(parts, _begun(parts, options, told), options, told)
-        within = _longest(parts, fast)
-        if within is not None and not _reaches(whole, within, options, told):
-            results = tuple(map(solve, parts, fast))
-            return Searched(COUNT, results, note(cycles(results), inf, within=within))
+    if parts and not _met(known) and not _reaches(whole, _bounded(parts), options, told):
+        results = tuple(map(solve, parts, _soon(parts, _begun(parts, options, told), options, told)))
+        taken = cycles(results)
+        if isfinite(taken) and (_bounded(parts) >= taken or not _reaches(whole, taken, options, told)):
+            return Searched(COUNT, results, note(taken, inf, within=_within(taken)))
     return _compared(inputs, whole, known, solve)
 
 
@@ -88,12 +91,14 @@ def _met(known: Sequence[Begun]) -> bool:
     return all(one.at_bound for one in known)
 
 
-def _longest(parts: Sequence[Case], fast: Sequence[Begun]) -> int | None:
-    """Cycles that the loops with whole tiles may take together to be taken instead of sub-tiles at their
-    lower bounds; None where schedules at these are not known."""
-    if not _met(fast):
-        return None
-    return ceil(sum(one.start.low * _unit(part) for part, one in zip(parts, fast, strict=True)) / GAIN) - 1
+def _bounded(parts: Sequence[Case]) -> float:
+    """Cycles of an iteration of each loop at the lower bounds."""
+    return sum(bounds(part.problem).value * _unit(part) for part in parts)
+
+
+def _within(divided: float) -> int:
+    """Cycles that whole tiles may take to be taken instead of sub-tiles."""
+    return ceil(divided / GAIN) - 1
 
 
 def divided(inputs: Inputs, whole: Sequence[Case], results: Sequence[Result]) -> tuple[Case, ...]:
@@ -102,8 +107,7 @@ def divided(inputs: Inputs, whole: Sequence[Case], results: Sequence[Result]) ->
     if all(result.solution and result.solution.interval <= result.bounds.value for result in results):
         return ()
     found = _parts(inputs, whole)
-    least = sum(bounds(case.problem).value * case.problem.resolution.cycles_per_unit for case in found)
-    return found if better(least, cycles(results)) else ()
+    return found if better(_bounded(found), cycles(results)) else ()
 
 
 def _parts(inputs: Inputs, whole: Sequence[Case]) -> tuple[Case, ...]:
@@ -120,11 +124,13 @@ def _unit(case: Case) -> float:
     return case.problem.resolution.cycles_per_unit
 
 
-def _reaches(whole: Sequence[Case], within: float, options: Options, told: Told) -> bool:
-    """Whether schedules of whole tiles are found that take at most `within` cycles, all loops together."""
+def _reaches(whole: Sequence[Case], divided: float, options: Options, told: Told) -> bool:
+    """Whether schedules of whole tiles are found that are taken instead of sub-tiles that take `divided`
+    cycles, all loops together."""
+    options = replace(options, time_limit=options.time_limit * REACHING)
     least = [bounds(case.problem).value for case in whole]
     units = [_unit(case) for case in whole]
-    spare = within - sum(low * unit for low, unit in zip(least, units, strict=True))
+    spare = _within(divided) - sum(low * unit for low, unit in zip(least, units, strict=True))
     for case, low, unit in zip(whole, least, units, strict=True):
         found = up_to(case.problem, low + floor(spare / unit), options, partial(told, case.name))
         if found is None:

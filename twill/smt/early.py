@@ -21,14 +21,16 @@ class _Effort:
 
     grain: int
     """It ends where the gap is less than this part of the interval."""
+    stride: int
+    """The first step up from the lowest interval is this part of it."""
     probe: float
     """Shares of work for a probe."""
     whole: float
     """The same for all of it."""
 
 
-SUBTILES = _Effort(4096, 1.0, 24.0)
-OTHERS = _Effort(8, 0.25, 6.0)
+SUBTILES = _Effort(4096, 64, 1.0, 24.0)
+OTHERS = _Effort(8, 8, 0.25, 6.0)
 
 ROOM = (4, 32, 256)
 """Schedules without overlap of iterations are looked for at intervals that are longer than the lowest by
@@ -118,7 +120,8 @@ def _at(setting: Setting, state: _State, interval: Time) -> _State:
     found, spent = _probe(setting, state, interval)
     spent += state.spent
     if found is None:
-        return replace(state, floor=interval + 1, step=max(2 * state.step, _grain(state)), spent=spent)
+        first = max(1, state.evidence.low // state.effort.stride)
+        return replace(state, floor=interval + 1, step=max(2 * state.step, first), spent=spent)
     setting.tell("feasible", "cpsat", interval)
     return replace(state, evidence=state.evidence.found(found), spent=spent)
 
