@@ -141,10 +141,17 @@ def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     passing = [load for load in it.loads if load.along is not None]
     lines = [line for load in it.loads if load.along is None for line in _copies(emitter, it, load, n)]
     used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))
-    room = emitter.group.registers - COPYING - used
+    room = _room(emitter) - used
     equal = [load for load in passing if _equal(emitter, *_loaded(emitter, it, load))]
     lines += [line for load in equal for line in _first_stored(emitter, it, load, n)]
     return [*lines, *loaded([_loading(emitter, it, one, n) for one in passing if one not in equal], room)]
+
+
+def _room(emitter: Emitter) -> int:
+    """Registers of a thread that copies for offsets and for what is in flight. A lean program leaves some for
+    all variables of the group, which are not all live at the same time."""
+    variables = len(emitter.group.variables) if emitter.program.lean else 0
+    return emitter.group.registers - COPYING - variables
 
 
 def _loaded(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> tuple[Op, SlotTensor]:
@@ -230,7 +237,7 @@ def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
     tiled = _fixed_corners(emitter, it, inside)
     if not emitter.group.only_moves or emitter.group.warps < 4:
         return tiled
-    room, lines = emitter.group.registers - COPYING, tiled
+    room, lines = _room(emitter), tiled
     for one in walk((it,)):
         for load in one.loads if isinstance(one, ProducerLoad) else ():
             tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
