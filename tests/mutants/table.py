@@ -1064,6 +1064,15 @@ MUTANTS = (
         "a tile is passed on when the next one has its registers",
         ("faded_random1",),
     ),
+    Mutant(
+        "stored-in-any-order",
+        f"{WARP}/plan.py",
+        "several = stored_by_several(code, storing, non_loop.owner)",
+        "several = False",
+        "a group stores to memory behind a loop before another one has stored there in it",
+        ("exclusive_random2",),
+        ("tests/warp/test_random_schedules.py",),
+    ),
     # --- the launcher ---
     Mutant(
         "grid-order",

@@ -33,6 +33,7 @@ from twill.warp.residency import (
     stays_in_cache,
 )
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
+from twill.warp.stored_before import stored_by_several
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tiles_in_flight import TilesInFlight
@@ -97,7 +98,8 @@ class Plan:
     alternate: bool = True
     """Accumulators may have two buffers, for every second tile."""
     synchronized: tuple[int, ...] = ()
-    """Groups that use tensor memory."""
+    """Groups that use tensor memory, or all where several store to the same memory: they synchronize after
+    each loop."""
     entered: frozenset[int] = frozenset()
     """Loops before which these synchronize."""
     initial_stores: Mapping[int, int] = field(default_factory=dict[int, int])
@@ -200,6 +202,8 @@ def planned(design: Design) -> Plan:
     granted = sharing(granted, one, blocks)
     launch = thread_block.launch((*granted, *(tiles.added if tiles else ())), one, blocks)
     deferred = deferred_reductions(code, inside)
+    storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
+    several = stored_by_several(code, storing, non_loop.owner)
     return Plan(
         code.module,
         kernel,
@@ -214,6 +218,8 @@ def planned(design: Design) -> Plan:
         pairs=options.pairs,
         claiming=_claiming(design),
         alternate=options.alternate,
+        synchronized=tuple(group.id for group in granted) if several else (),
+        entered=frozenset(part.scheduled.loop.op.index for part in parts) if several else frozenset(),
     )
 
 

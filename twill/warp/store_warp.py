@@ -65,12 +65,12 @@ def _in_any_order(code: Code, store: Op) -> bool:
     own = pointer(code, store)
     others = (op for op in code.ops.values() if role(op) in ACCESSES and op is not store)
     return own is not None and all(
-        (other := pointer(code, op)) is not None and (other.id != own.id or _alike(op, store))
-        for op in others
+        (other := pointer(code, op)) is not None and (other.id != own.id or alike(op, store)) for op in others
     )
 
 
-def _alike(one: Op, other: Op) -> bool:
+def alike(one: Op, other: Op) -> bool:
+    """Reductions of one kind, whose order does not matter."""
     return (
         one.name == other.name in names("tma_reduce") and one.attributes["kind"] == other.attributes["kind"]
     )

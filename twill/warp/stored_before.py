@@ -1,4 +1,4 @@
-"""Loads of what the same thread block has stored to global memory.
+"""Loads of what the same thread block has stored to global memory; stores to what another group stores to.
 
 Triton's threads find what they have stored themselves. Here one group loads for others and runs ahead, and no
 group waits for stores of another one, except at a barrier in straight code. Takes the code of a function and
@@ -6,13 +6,13 @@ its loops; gives the loads in loops that could read memory before it is stored. 
 distinct memory; accesses whose addresses change in every iteration of a loop do not meet those of others.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Tensor, TensorDesc, Value
 from twill.ops.table import lookup, role
 from twill.warp.dataflow import EFFECTS, LOAD, Code, ordering
-from twill.warp.store_warp import POINTERS
+from twill.warp.store_warp import POINTERS, alike
 
 HELP = "keep it in registers, or put tl.debug_barrier() behind the stores and before a loop that loads it"
 
@@ -38,6 +38,19 @@ def reads_back(code: Code) -> bool:
     stored = {one for op in effects for one in _roots(code, op.operands[0])}
     rows = ((op, lookup(op.name)) for op in code.ops.values() if op.operands)
     return any(stored & _roots(code, op.operands[0]) for op, row in rows if row and row.reads_global)
+
+
+def stored_by_several(code: Code, inside: Mapping[int, int], outside: Mapping[int, int]) -> bool:
+    """Whether one group stores in a loop to memory that another one stores to outside of the loops: then the
+    groups synchronize around the loops. `inside` and `outside` give the groups of operations by index."""
+    return any(
+        inside[one] != outside[other]
+        and not alike(code.ops[one], code.ops[other])
+        and bool(_roots(code, code.ops[one].operands[0]) & _roots(code, code.ops[other].operands[0]))
+        for one in inside
+        for other in outside
+        if code.ops[one].name in EFFECTS and code.ops[other].name in EFFECTS
+    )
 
 
 def _meet(code: Code, around: dict[int, list[Op]], load: Op, store: Op) -> bool:
