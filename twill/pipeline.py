@@ -157,15 +157,17 @@ def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Be
     return replace(known, made=search.at_bound(problem, options, report, known.start))
 
 
-def up_to(problem: Problem, highest: Time, options: Options, report: Report) -> Solution | None:
-    """A schedule whose interval is at most `highest`, not verified; None where there is none, or none is
-    found within the time limit."""
+def up_to(
+    problem: Problem, highest: Time, options: Options, report: Report, *, best: bool = True
+) -> Solution | None:
+    """A schedule whose interval is at most `highest`, the best one or any, not verified; None where there is
+    none, or none is found within the time limit."""
     begin = start(problem, joint=not options.modulo_only)
     if begin.low > highest:
         return None
     from twill.smt import search
 
-    return search.up_to(problem, options, report, begin, highest)
+    return search.up_to(problem, options, report, begin, highest, best=best)
 
 
 def _found(problem: Problem, options: Options, report: Report, known: Begun | None = None) -> Result:

@@ -132,7 +132,8 @@ def _reaches(whole: Sequence[Case], divided: float, options: Options, told: Told
     units = [_unit(case) for case in whole]
     spare = _within(divided) - sum(low * unit for low, unit in zip(least, units, strict=True))
     for case, low, unit in zip(whole, least, units, strict=True):
-        found = up_to(case.problem, low + floor(spare / unit), options, partial(told, case.name))
+        best, highest = case is not whole[-1], low + floor(spare / unit)
+        found = up_to(case.problem, highest, options, partial(told, case.name), best=best)
         if found is None:
             return False
         spare -= (found.interval - low) * unit

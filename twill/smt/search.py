@@ -87,12 +87,14 @@ def at_bound(problem: Problem, options: Options, report: Report, begin: Start) -
     return found
 
 
-def up_to(problem: Problem, options: Options, report: Report, begin: Start, highest: Time) -> Solution | None:
-    """A schedule whose interval is at most `highest`; None where there is none, or none is found within the
-    time limit."""
+def up_to(
+    problem: Problem, options: Options, report: Report, begin: Start, highest: Time, *, best: bool
+) -> Solution | None:
+    """A schedule whose interval is at most `highest`, the best one or any; None where there is none, or none
+    is found within the time limit."""
     setting = _setting(problem, options, report, begin, begin.max_in_flight(options), None)
     evidence = Evidence(begin.low, min(begin.top, highest), refuted=begin.refuted)
-    return _decided(setting.within(DECIDING), evidence).best
+    return _decided(setting.within(DECIDING), evidence, any_answer=not best).best
 
 
 def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setting, Evidence]:
@@ -162,14 +164,18 @@ class _Agenda:
     flight."""
 
 
-def _decided(setting: Setting, evidence: Evidence) -> Evidence:
-    """Decide intervals until the gap is closed or the time is up."""
+def _decided(setting: Setting, evidence: Evidence, *, any_answer: bool = False) -> Evidence:
+    """Decide intervals until the gap is closed, or there is an answer where any will do, or the time is
+    up."""
     agenda = _Agenda(setting.work)
     pending = list(projections(setting.problem)) if setting.joint and setting.problem.monotone else []
     while pending and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
-    evidence, agenda = _settled(setting, early(setting, evidence), agenda)
-    while evidence.open and setting.remaining > 0:
+    evidence = early(setting, evidence)
+    if any_answer and evidence.best:
+        return evidence
+    evidence, agenda = _settled(setting, evidence, agenda)
+    while evidence.open and setting.remaining > 0 and not (any_answer and evidence.best):
         evidence, agenda = _glanced(setting, evidence, agenda)
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
