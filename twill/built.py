@@ -105,13 +105,14 @@ def without_warnings(
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
-    report, began = notes(made.program, "ptxas", on_progress), monotonic()
+    report = notes(made.program, "ptxas", on_progress)
     report(
         f"{warning}; trying fewer registers for masks and offsets, and other registers for groups that load"
     )
     first = _least_spilled(_Built(made, tuple(said)))
     if not first.said:
         return _instead(first, warning, options, on_progress)
+    began = monotonic()
     for retry in _retries(inputs, options, made, on_progress):
         if monotonic() - began > RETRIES * options.time_limit * len(made.loops):
             break
