@@ -35,6 +35,7 @@ from twill.generate import files, generate
 from twill.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch import build
+from twill.warp.plan import Options
 
 SCHEDULE = ".schedule.json"
 LIBRARIES = ("cublas", "cublas_rows", "cudnn", "fa3")
@@ -56,6 +57,8 @@ class Variant:
     """Shapes for compute-sanitizer."""
     persistent: bool = False
     divide_waits: bool = False
+    cluster: int = 1
+    """Thread blocks that share loads; not among the kernels that are measured where none is named."""
 
     @property
     def inputs(self) -> Inputs:
@@ -84,6 +87,9 @@ VARIANTS = {
     "gemm_persistent.fp8": Variant("gemm_persistent", FP8, {"cublas": 0.97}),
     "gemm_persistent.two_tiles": Variant("gemm_persistent", WIDE, {"cublas": 0.97}),
     "gemm_persistent.fp8_two_tiles": Variant("gemm_persistent", {**FP8, **SQUARE}, {"cublas": 0.97}),
+    "gemm_persistent.cluster": Variant("gemm_persistent", cluster=2),
+    "gemm_persistent.two_tiles.cluster": Variant("gemm_persistent", WIDE, cluster=2),
+    "gemm_persistent.fp8_two_tiles.cluster": Variant("gemm_persistent", {**FP8, **SQUARE}, cluster=2),
     "dual_gemm": Variant("dual_gemm", {}, {"cublas": 0.95}),
     "dual_gemm.persistent": Variant("dual_gemm", {}, {"cublas": 0.95}, persistent=True),
     "gemm_reduction": Variant("gemm_reduction", {}, {"cublas": 0.95}),
@@ -100,6 +106,7 @@ VARIANTS = {
     "fa_bwd": Variant("fa_bwd", small=ROWS),
     "fa_bwd_subtiled": Variant("fa_bwd_subtiled", small=ROWS),
 }
+USUAL = tuple(name for name, variant in VARIANTS.items() if variant.cluster == 1)
 
 
 @click.group()
@@ -117,9 +124,11 @@ names_argument = click.argument("names", nargs=-1, type=click.Choice(list(VARIAN
 @click.option("--search", is_flag=True, help="Search for schedules anew, and keep them in reports/schedules.")
 def generate_all(folder: Path, names: Sequence[str], search: bool) -> None:
     """Write every kernel from the schedules in reports/schedules. Needs Triton, no GPU."""
-    for name in names or VARIANTS:
-        kept = () if search else tuple(map(str, sorted(KEPT.glob(f"{name}.for*.json"))))
-        for file, make in files(generate(VARIANTS[name].inputs, GenerateOptions(schedules=kept))).items():
+    for name in names or USUAL:
+        stem, lowering = name.removesuffix(".cluster"), Options(cluster=VARIANTS[name].cluster)
+        kept = () if search else tuple(map(str, sorted(KEPT.glob(f"{stem}.for*.json"))))
+        options = GenerateOptions(schedules=kept, lowering=lowering)
+        for file, make in files(generate(VARIANTS[name].inputs, options)).items():
             write(folder / name / file, make())
             if search and file.endswith(SCHEDULE):
                 loop = file.removesuffix(SCHEDULE).partition(".")[2]
@@ -139,9 +148,9 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool, trito
     from twill.bench.page import record, text
     from twill.bench.run import Wanted, bench
 
-    _build(folder, names or list(VARIANTS))
+    _build(folder, names or USUAL)
     reports, wrong = dict[str, Any](), 0
-    for name in names or VARIANTS:
+    for name in names or USUAL:
         try:
             report = bench(
                 VARIANTS[name].inputs, folder / name, Wanted(rounds=rounds, triton=triton, cycles=cycles)
@@ -171,7 +180,7 @@ def sanitize(folder: Path, names: Sequence[str]) -> None:
     (racecheck relates no thread's accesses to another thread's arrival). Exit status 1 where they find
     something."""
     found = 0
-    for name in names or VARIANTS:
+    for name in names or USUAL:
         variant = VARIANTS[name]
         runs = tuple(once.Runs(shape, ("twill",), {}) for shape in variant.small)
         built = _for_racecheck(folder / name)

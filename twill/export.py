@@ -41,6 +41,8 @@ def _not_expressed(program: Program, to: Language) -> str:
     """What only the generated CUDA has; empty for a program without it."""
     if program.pairs:
         return "MMAs of pairs of thread blocks"
+    if program.cluster > 1:
+        return "loads that the thread blocks of a cluster share"
     if program.claiming is not None:
         return "tiles that thread blocks claim while they run"
     if program.parts:

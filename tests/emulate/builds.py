@@ -10,6 +10,7 @@ from tests.kernels.programs import (
     BLACKWELL,
     BLOCK_SCALED,
     CARRIED,
+    CLUSTERED,
     EXAMPLES,
     FORMS,
     INVARIANT,
@@ -37,9 +38,9 @@ def numbers(kernel: str) -> dict[str, float]:
 
 
 @cache
-def host(arch: str) -> Host:
-    """All kernels of an architecture."""
-    kernels = (*BLACKWELL, *PAIRED) if arch == "sm100" else (*EXAMPLES, *OTHERS)
+def host(arch: str, *, clustered: bool = False) -> Host:
+    """All kernels of an architecture, or those of Hopper whose thread blocks share loads."""
+    kernels = (*BLACKWELL, *PAIRED) if arch == "sm100" else CLUSTERED if clustered else (*EXAMPLES, *OTHERS)
     with TemporaryDirectory() as folder:
         (Path(folder) / "all.cu").write_text(joined(kernels))
         return compiled(Path(folder) / "all.cu", Path(folder), [RUNTIME], f"{arch.removeprefix('sm')}a")
@@ -51,4 +52,5 @@ def build(kernel: str) -> Build:
     made = program(kernel)
     described = manifest(made, scheduled, dict.fromkeys((one.loop.path for one in scheduled), 1.0))
     name = kernel.replace(".", "_")
-    return Build(replace(described, name=name), made.function, host(architecture(kernel)))
+    compiled_with = host(architecture(kernel), clustered=kernel in CLUSTERED)
+    return Build(replace(described, name=name), made.function, compiled_with)

@@ -1257,6 +1257,26 @@ def alternating(
 
 
 @triton.jit
+def neighbours(
+    a, b, r, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = r + a @ b.T: a loop over tiles, with a tile loaded once for each; programs that are neighbours take neighbouring rows of
+    the same columns, where there is an even number of them."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    r_desc = tl.make_tensor_descriptor(r, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    rows = tl.cdiv(M, BLOCK_M)
+    for tile in range(tl.program_id(0), rows * tl.cdiv(N, BLOCK_N), tl.num_programs(0)):
+        row, column = tile % rows * BLOCK_M, tile // rows * BLOCK_N
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, K, BLOCK_K):
+            acc = tl.dot(a_desc.load([row, k]), b_desc.load([column, k]).T, acc)
+        acc += r_desc.load([row, column]).to(tl.float32)
+        c_desc.store([row, column], acc.to(tl.float16))
+
+
+@triton.jit
 def drained(
     q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1375,6 +1395,7 @@ TWILL = {
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
     "resumed": STATE,
     "alternating": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
+    "neighbours": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "drained": STATE,
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
@@ -1555,6 +1576,7 @@ VARIANTS = {
     "skipping": ("skipping", {}),
     "resumed": ("resumed", {}),
     "alternating": ("alternating", {}),
+    "neighbours": ("neighbours", {}),
     "drained": ("drained", {}),
     "continued": ("continued", {}),
     "matmul_low": ("matmul", {"BLOCK_M": 64}),

@@ -101,6 +101,14 @@ PAIRED = tuple(
     )
 )
 """Kernels compiled for Blackwell whose MMAs are those of pairs of thread blocks."""
+CLUSTERED = tuple(
+    f"{kernel}_clustered"
+    for kernel in (
+        *("gemm", "gemm_persistent", "gemm_reduction", "fa_fwd"),
+        *("neighbours", "matmul_e4m3", "batched", "guarded", "chunked"),
+    )
+)
+"""Kernels compiled for Hopper whose thread blocks share loads."""
 POLYNOMIAL = ("fa_fwd_subtiled_polynomial",)
 """Examples of whose exponentials a polynomial computes some."""
 DIVIDED = ("fa_fwd_subtiled_divided",)
@@ -120,7 +128,7 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
     name, arch, pairs = kernel.removesuffix(".sm100"), architecture(kernel), kernel in PAIRED
-    plain = re.sub("_(polynomial|divided|pairs|random[0-9]+)$", "", name)
+    plain = re.sub("_(polynomial|divided|pairs|clustered|random[0-9]+)$", "", name)
     folder = "examples/ttgir" if plain in EXAMPLES else "tests/kernels/ttgir"
     path = f"{folder}/{plain}.{arch}.ttgir"
     found = cases(Inputs(path, arch=arch, exact_layouts=EXACT_LAYOUTS, pairs=pairs))
@@ -128,7 +136,7 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     for i, case in enumerate(found):
         schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")
         kept = f"reports/schedules/{plain}.divided.for.{i}.json"
-        path = kept if name in DIVIDED else str(schedules / f"{name}.for.{i}.json")
+        path = kept if name in DIVIDED else str(schedules / f"{name.removesuffix('_clustered')}.for.{i}.json")
         result = read_schedule(load(path), path).result
         assert case.loop
         assert case.graph
@@ -146,7 +154,7 @@ def architecture(kernel: str) -> str:
 
 @cache
 def program(kernel: str) -> Program:
-    options = Options(pairs=kernel in PAIRED)
+    options = Options(pairs=kernel in PAIRED, cluster=2 if kernel in CLUSTERED else 1)
     return lower(*loops(kernel), target(architecture(kernel)), options)
 
 
@@ -176,7 +184,7 @@ def joined(kernels: Sequence[str]) -> str:
         instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
         texts.append(
-            re.sub(rf"\b{name}_(tma_kernel|kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept)
+            re.sub(rf"\b{name}_((?:tma_)?(?:alone_)?kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept)
         )
     headers = ["twill.cuh", *(["tcgen05.cuh"] if {"sm100"} == set(map(architecture, kernels)) else [])]
     head = ["#include <cuda_runtime.h>", *(f'#include "{one}"' for one in headers), *sorted(instructions)]

@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 from tests.emulate.builds import numbers
 from tests.kernels.programs import (
     CARRIED,
+    CLUSTERED,
     EXAMPLES,
     INVARIANT,
     PAIRED,
@@ -49,6 +50,7 @@ FURTHER: Mapping[str, Sequence[Request]] = {
     "gemm.sm100": (Request({"M": 128, "N": 256, "K": 64 * 6}),),
     "gemm_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
     "gemm_reduction_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
+    "gemm_clustered": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1), schedule=1),),
     "gemm_persistent": (Request({"M": 256, "N": 512, "K": 200}),),
     "gemm_persistent.sm100": (Request({"M": 256, "N": 512, "K": 200}),),
     "fa_fwd": (Request({"heads": 2, "length": 256, "scale": 0.09}, grid=(2, 2, 1)),),
@@ -128,9 +130,9 @@ def _emulated(kernels: Sequence[str], text: str) -> Found:
 
 
 def _requests(kernel: str) -> Iterator[Request]:
-    """Pairs are of two thread blocks, with rows of their own."""
+    """Pairs and clusters are of two thread blocks, with rows of their own."""
     paired = Request({**numbers(kernel), "M": 256}, grid=(2, 1, 1))
-    yield paired if kernel in PAIRED else Request(_given(kernel))
+    yield paired if kernel in (*PAIRED, *CLUSTERED) else Request(_given(kernel))
     yield from FURTHER.get(kernel, ())
 
 

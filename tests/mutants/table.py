@@ -14,6 +14,10 @@ BLACKWELL, ATTENTION = ("gemm.sm100",), ("fa_fwd.sm100",)
 """Kernels with tensor memory: its accumulator alone; operands and dependences too."""
 PAIR, SHARED_PAIR = ("gemm_pairs.sm100",), ("gemm_reduction_pairs.sm100",)
 """Kernels of pairs of thread blocks; in the second, threads too read what MMAs read."""
+CLUSTER = ("gemm_clustered",)
+"""A kernel whose thread blocks share loads."""
+CLUSTERS = ("tests/emulate/test_clusters.py",)
+"""The judge of launches with and without clusters."""
 CLAIMS = ("tests/emulate/test_claims.py",)
 """The judge of kernels that claim tiles."""
 
@@ -490,8 +494,8 @@ MUTANTS = (
     Mutant(
         "no-syncthreads",
         f"{CUDA}/kernel.py",
-        '"__syncthreads();", ""',
-        '""',
+        'lines, _everyone(program), "", *roles',
+        'lines, "", *roles',
         "barriers are used before they are initialized",
     ),
     Mutant(
@@ -1366,6 +1370,54 @@ MUTANTS = (
         "made",
         "the MMAs of a pair read the second block's slot before it is full, where threads read it too",
         SHARED_PAIR,
+    ),
+    Mutant(
+        "release-to-one-block",
+        f"{RUNTIME}/channel.cuh",
+        "if (lane < Blocks) mbarrier",
+        "if (lane < 1) mbarrier",
+        "the second block of a cluster waits for releases in vain",
+        CLUSTER,
+    ),
+    Mutant(
+        "arrivals-of-one-block",
+        f"{RUNTIME}/channel.cuh",
+        "Blocks * consumers * consumed",
+        "consumers * consumed",
+        "a block loads for the other one before that one's consumers have released the slot",
+        CLUSTER,
+    ),
+    Mutant(
+        "both-blocks-load-the-first-half",
+        f"{CUDA}/producers.py",
+        '(PAIR_RANK,) if shared else ("0", "1")',
+        '("0",) if shared else ("0", "1")',
+        "nobody loads the second half of a tile that a cluster shares",
+        CLUSTER,
+    ),
+    Mutant(
+        "second-half-behind-a-quarter",
+        f"{CUDA}/producers.py",
+        "times(half, tile.box // 2)",
+        "times(half, tile.box // 4)",
+        "the second half of a shared tile overlaps the first",
+        CLUSTER,
+    ),
+    Mutant(
+        "exit-before-the-other-block",
+        f"{CUDA}/kernel.py",
+        "*([STORES_READ] if drained else []), *_tails(program, group)",
+        "*([STORES_READ] if drained else [])",
+        "a block ends while the other one still releases its slots",
+        CLUSTER,
+    ),
+    Mutant(
+        "odd-numbers-in-clusters",
+        f"{CUDA}/launcher.py",
+        'f"{odd} {CLUSTERED} = false;"',
+        '""',
+        "clusters whose blocks load different tiles share them",
+        tests=CLUSTERS,
     ),
     Mutant(
         "claim-before-its-room",

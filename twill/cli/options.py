@@ -224,6 +224,15 @@ program_options = _group(
         help="Blackwell: MMAs of two neighbouring thread blocks, each of which loads half of B.",
     ),
     _option(
+        "--cluster",
+        type=click.IntRange(1, 2),
+        default=1,
+        show_default=True,
+        metavar="BLOCKS",
+        help="Hopper: clusters of 2 neighbouring thread blocks. Each block loads half of every tile that both"
+        " need and multicasts it to both.",
+    ),
+    _option(
         "--dynamic",
         is_flag=True,
         help="With --persistent: thread blocks claim tiles as they run (Blackwell: cluster launch control).",
@@ -333,7 +342,11 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
 
     depths = dict(options["depths"]) | dict(options["slots"])
     lowering = Options(
-        depths=depths, tiles=options["tiles"], pairs=options["pairs"], dynamic=options["dynamic"]
+        depths=depths,
+        tiles=options["tiles"],
+        pairs=options["pairs"],
+        cluster=options["cluster"],
+        dynamic=options["dynamic"],
     )
     return GenerateOptions(
         time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering

@@ -103,11 +103,11 @@ def chosen(program: Program) -> list[Trial]:
 
 def _request(program: Program, trial: Trial, grid: Grid) -> Request:
     """All programs of the grid of a kernel that walks over it; of another kernel one alone, or the two of
-    a pair, in a grid that is no larger than that needs."""
+    a cluster, in a grid that is no larger than that needs."""
     if walks(program.function):
         return Request(trial.numbers, grid)
     x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
-    if not program.pairs:
+    if not program.clustered:
         return Request(trial.numbers, (x + 1, y + 1, z + 1), ((x, y, z),))
     first = x // 2 * 2
     return Request(trial.numbers, (first + 2, y + 1, z + 1), ((first, y, z), (first + 1, y, z)))

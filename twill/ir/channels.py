@@ -24,6 +24,14 @@ class SlotTensor:
     """That it takes there."""
     halved: int | None = None
     """Of a pair of thread blocks each has half of the tile along this axis, the first one the first half."""
+    multicast: int | None = None
+    """TMA loads the tile in two halves along this axis. Each block of a cluster (`Program.cluster`) loads
+    one, the first block the first half, into the slots of both blocks."""
+
+    @property
+    def box(self) -> tuple[int, ...]:
+        """The shape of what is loaded at once."""
+        return tuple(size // (1 + (i in (self.halved, self.multicast))) for i, size in enumerate(self.shape))
 
     @property
     def part(self) -> tuple[int, ...]:
@@ -68,6 +76,12 @@ class Channel:
     alternating: tuple[tuple[int, ...], ...] = ()
     """Where several tiles are in flight: the consumers of each, which all release slots by threads. Every
     slot is of one tile, and the consumers of that one alone wait for it and release it."""
+
+    @property
+    def multicast(self) -> bool:
+        """Whether a tile of it is loaded in halves, each of which one block of a cluster loads for both. The
+        consumers of both blocks then release a slot, to the producers of both."""
+        return any(tensor.multicast is not None for tensor in self.tensors)
 
     @property
     def releasing(self) -> tuple[int, ...]:

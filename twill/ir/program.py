@@ -124,8 +124,12 @@ class Program:
     launch control as many blocks are launched as there are tiles, each begins with its own, and a running one
     takes over those of blocks that have not started; without (`counted`), as many as the GPU holds, and each
     takes the next tile from a counter in global memory. None: tiles are a fixed stride apart."""
+    cluster: int = 1
+    """Thread blocks that share loads (`Channel.multicast`), neighbours along x: 1 or 2. Both execute as many
+    iterations of every loop that fills such a channel."""
     even: tuple[int, ...] = ()
-    """Of pairs: numbers, by value id, that follow from the arguments and are even in every launch."""
+    """Of pairs and clusters: numbers, by value id, that follow from the arguments and are even in every
+    launch; of clusters, in every launch that takes the kernel with clusters."""
     parts: Mapping[int, int] = field(default_factory=dict[int, int])
     """By `Op.index`: of how many of `ir.problem.PARTS` parts of its elements a polynomial is the
     implementation, where that is any."""
@@ -167,6 +171,15 @@ class Program:
     def name(self, id: int) -> str:
         """A C identifier for a value, which no other value of the function has."""
         return self._names[id]
+
+    @property
+    def clustered(self) -> bool:
+        """Whether two thread blocks are a cluster."""
+        return self.pairs or self.cluster > 1
+
+    def shares(self, channel: Channel) -> bool:
+        """Whether the blocks of a cluster load tiles of a channel for each other."""
+        return self.cluster > 1 and channel.multicast
 
     @property
     def resident_blocks(self) -> int:

@@ -6,7 +6,7 @@ from the kernel alone: sizes with which its loops run 0 to 4 times, full and rag
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
@@ -20,7 +20,7 @@ from twill.ir.loop import Op, Pointer, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
-from twill.simulate.explore import explore, same
+from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
@@ -68,9 +68,13 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
     states = 0
     for count in COUNTS:
         report(f"checking how the groups wait, {count} iterations")
-        states += explore(program, same(count, around(program)), STATES).states
+        counts = same(count, around(program))
+        states += explore(program, counts, STATES).states
+        if program.cluster > 1:  # more than STATES soon; and blocks that load everything themselves
+            adversaries(program, counts)
+            states += explore(replace(program, cluster=1), counts, STATES).states
         if program.tensor_memory:
-            races(program, same(count, around(program)))
+            races(program, counts)
     runs = tuple(_runs(program, report))
     return Checked(COUNTS, states, runs)
 

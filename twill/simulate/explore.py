@@ -1,15 +1,17 @@
 """Every order in which the groups of a program may run.
 
 Takes a program and trip counts; raises `HazardError` for a deadlock, a slot overwritten before it is
-consumed, a read before its write, a wrong phase, a signal lost. What a group does between two
-synchronizations with others affects no other group (`local` checks it), so only the interleavings of
-synchronizations matter; states are hashed and each is visited once. Larger counts are run by adversaries:
-each order of preference among the groups, and random choices.
+consumed, a read before its write, a wrong phase, a signal lost. Thread blocks of a cluster that load tiles
+for each other run together. What a group does between two synchronizations with others affects no other group
+(`local` checks it), so only the interleavings of synchronizations matter; states are hashed and each is
+visited once. Larger counts are run by adversaries: each order of preference among the groups, and random
+choices.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
+from math import factorial
 from random import Random
 
 from twill.ir.effects import OrderSignal, Resource, SlotPhase, StagingBuffer, SyncPoint, effects
@@ -18,6 +20,9 @@ from twill.ir.statements import BarrierPhase, For, Pipelined, While
 from twill.simulate.actions import Action, unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError, Protocol, State
+
+PREFERENCES = 120
+"""Orders of preference among groups that are run at most: all of five groups."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +56,13 @@ def synchronizations(program: Program, counts: Counts) -> tuple[tuple[int, tuple
 
 def explore(program: Program, counts: Counts, limit: int = 200_000) -> Explored:
     """All interleavings, up to `limit` states. Raises HazardError."""
-    protocol, groups = Protocol.of(program), synchronizations(program, counts)
-    begin = (protocol.initial(), (0,) * len(groups))
+    groups = _of_all_blocks(program, counts)
+    begin = (groups[0].protocol.initial(), (0,) * len(groups))
     seen, todo = {begin}, [begin]
     while todo:
         state, done = todo.pop()
-        for position in _ready(protocol, groups, state, done):
-            group, actions = groups[position]
-            after = protocol.after(state, group, actions[done[position]])
+        for position in _ready(groups, state, done):
+            after = groups[position].after(state, done[position])
             item = (after, (*done[:position], done[position] + 1, *done[position + 1 :]))
             if item not in seen:
                 if len(seen) >= limit:
@@ -68,14 +72,42 @@ def explore(program: Program, counts: Counts, limit: int = 200_000) -> Explored:
     return Explored(len(seen), complete=True)
 
 
-def _ready(
-    protocol: Protocol, groups: Sequence[tuple[int, Sequence[Action]]], state: State, done: Sequence[int]
-) -> list[int]:
+@dataclass(frozen=True, slots=True)
+class _Running:
+    """A group of one thread block, with what it executes."""
+
+    protocol: Protocol
+    """Of its block."""
+    group: int
+    actions: tuple[Action, ...]
+
+    def ready(self, state: State, at: int) -> bool:
+        return self.protocol.ready(state, self.group, self.actions[at])
+
+    def after(self, state: State, at: int) -> State:
+        return self.protocol.after(state, self.group, self.actions[at])
+
+    def shown(self, at: int) -> str:
+        block = f" of block {self.protocol.block}" if self.protocol.blocks > 1 else ""
+        return f"group {self.group}{block} at {describe(self.actions[at])}"
+
+
+def _of_all_blocks(program: Program, counts: Counts) -> tuple[_Running, ...]:
+    """The groups of each block of a cluster, or of the one block."""
+    groups = synchronizations(program, counts)
+    return tuple(
+        _Running(Protocol.of(program, block, program.cluster), group, actions)
+        for block in range(program.cluster)
+        for group, actions in groups
+    )
+
+
+def _ready(groups: Sequence[_Running], state: State, done: Sequence[int]) -> list[int]:
     """The groups that can go on. Raises HazardError where none can and some should."""
-    unfinished = [i for i, (_, actions) in enumerate(groups) if done[i] < len(actions)]
-    ready = [i for i in unfinished if protocol.ready(state, groups[i][0], groups[i][1][done[i]])]
+    unfinished = [i for i, one in enumerate(groups) if done[i] < len(one.actions)]
+    ready = [i for i in unfinished if groups[i].ready(state, done[i])]
     if unfinished and not ready:
-        waits = "; ".join(f"group {groups[i][0]} at {describe(groups[i][1][done[i]])}" for i in unfinished)
+        waits = "; ".join(groups[i].shown(done[i]) for i in unfinished)
         raise HazardError(f"deadlock: {waits}")
     return ready
 
@@ -102,19 +134,23 @@ def _name(resource: Resource) -> str:
 
 
 def adversaries(program: Program, counts: Counts, rounds: int = 20, seed: int = 0) -> int:
-    """Each preference among the groups, then `rounds` random runs; how many runs there were. Raises
-    HazardError."""
-    protocol, groups = Protocol.of(program), synchronizations(program, counts)
+    """Each preference among the groups, of many groups some, then `rounds` random runs; how many runs there
+    were. Raises HazardError."""
+    groups = _of_all_blocks(program, counts)
     random = Random(seed)
+    every = range(len(groups))
+    few = factorial(len(groups)) <= PREFERENCES
+    orders = (
+        permutations(every) if few else (tuple(random.sample(every, len(every))) for _ in range(PREFERENCES))
+    )
     choices: list[Callable[[list[int]], int]] = [
-        lambda ready, order=order: min(ready, key=order.index) for order in permutations(range(len(groups)))
+        lambda ready, order=order: min(ready, key=order.index) for order in orders
     ]
     choices += [random.choice] * rounds
     for choose in choices:
-        state, done = protocol.initial(), [0] * len(groups)
-        while ready := _ready(protocol, groups, state, done):
+        state, done = groups[0].protocol.initial(), [0] * len(groups)
+        while ready := _ready(groups, state, done):
             position = choose(ready)
-            group, actions = groups[position]
-            state = protocol.after(state, group, actions[done[position]])
+            state = groups[position].after(state, done[position])
             done[position] += 1
     return len(choices)

@@ -5,8 +5,9 @@ a parity. What a slot really holds and who has still to read it is kept beside t
 passes when it should not is found out.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from twill.diagnostics import TwillError
 from twill.ir.channels import Channel, DependenceBarrier, OrderBarrier
@@ -28,6 +29,8 @@ from twill.ir.statements import (
 )
 from twill.simulate.actions import Action
 
+T = TypeVar("T")
+
 
 class HazardError(TwillError):
     """A warp program does what it must not; the message says what, where and in which iteration. That is a
@@ -37,16 +40,19 @@ class HazardError(TwillError):
         super().__init__(message, help="this is a defect in Twill: please report it with the TTGIR")
 
 
-SlotStates = tuple[tuple[int, frozenset[int], int, frozenset[int]], ...]
-"""For each slot: completed phases of its full barrier; who arrived on its empty barrier (`_arrivals`);
-completed phases of the empty barrier; groups that read what it holds."""
+SlotState = tuple[int, frozenset[int], int, frozenset[int], frozenset[int]]
+"""Completed phases of its full barrier; who arrived on its empty barrier (`Protocol.arrivals`); completed
+phases of the empty barrier; groups that read what it holds; blocks of the cluster that have loaded a part of
+what it will hold."""
+SlotStates = tuple[SlotState, ...]
 
-_FRESH = (0, frozenset[int](), 0, frozenset[int]())
+_NONE = frozenset[int]()
+_FRESH: SlotState = (0, _NONE, 0, _NONE, _NONE)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """Where all channels and orders stand; hashable."""
+    """Where all channels and orders stand, those of the first block of a cluster first; hashable."""
 
     slots: tuple[SlotStates, ...]
     holds: tuple[tuple[int, ...], ...]
@@ -61,26 +67,49 @@ class State:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Protocol:
-    """The channels and orders of a program, by name."""
+    """The channels and orders of a program, by name; of one thread block, or of one of those that share
+    loads."""
 
     channels: Mapping[str, tuple[int, Channel]]
     orders: Mapping[str, tuple[int, OrderBarrier]]
     dependences: Mapping[str, tuple[int, DependenceBarrier]]
     synchronized: frozenset[int]
+    block: int = 0
+    """Rank in its cluster."""
+    blocks: int = 1
+    """Of the cluster."""
+    members: int = 0
+    """What is added to the id of a group for the same one of the next block."""
 
     @staticmethod
-    def of(program: Program) -> "Protocol":
-        channels = {channel.id: (i, channel) for i, channel in enumerate(program.channels)}
-        orders = {order.id: (i, order) for i, order in enumerate(program.orders)}
-        dependences = {one.id: (i, one) for i, one in enumerate(program.dependences)}
-        return Protocol(channels, orders, dependences, frozenset(program.synchronized))
+    def of(program: Program, block: int = 0, blocks: int = 1) -> "Protocol":
+        """Of one of the blocks of a cluster; of a block by itself where these are left out."""
+
+        def placed(one: Sequence[T]) -> Iterable[tuple[int, T]]:
+            return enumerate(one, block * len(one))
+
+        members = 1 + max(group.id for group in program.groups)
+        return Protocol(
+            {channel.id: (i, channel) for i, channel in placed(program.channels)},
+            {order.id: (i, order) for i, order in placed(program.orders)},
+            {one.id: (i, one) for i, one in placed(program.dependences)},
+            frozenset(group + block * members for group in program.synchronized),
+            block,
+            blocks,
+            members,
+        )
 
     def initial(self) -> State:
         channels = [channel for _, channel in self.channels.values()]
         slots = tuple((_FRESH,) * channel.depth for channel in channels)
         holds = tuple((-1,) * channel.depth for channel in channels)
         signals = tuple(order.signalled for _, order in self.orders.values())
-        return State(slots, holds, signals, (0,) * len(self.dependences))
+        return State(
+            slots * self.blocks,
+            holds * self.blocks,
+            signals * self.blocks,
+            (0,) * (len(self.dependences) * self.blocks),
+        )
 
     def concerns(self, action: Action) -> bool:
         """Whether an action waits for, or changes, what groups share."""
@@ -110,7 +139,7 @@ class Protocol:
                 completed = -(-(state.arrived[position] - slot) // barrier.depth)
                 return completed % 2 != number // barrier.depth % 2
             case TensorMemorySync(half="wait"):
-                return group not in state.met
+                return self._member(group) not in state.met
             case _:
                 return True
 
@@ -141,10 +170,22 @@ class Protocol:
             case BarrierWait(barrier=name) as wait:
                 return self._checked_wait(state, name, action.awaited(wait))
             case TensorMemorySync(half="arrive"):
-                met = state.met | {group}
-                return replace(state, met=frozenset[int]() if met == self.synchronized else met)
+                met = state.met | {self._member(group)}
+                return replace(state, met=met - self.synchronized if met >= self.synchronized else met)
             case _:
                 return state
+
+    def _member(self, group: int) -> int:
+        """A group among those of all blocks."""
+        return group + self.block * self.members
+
+    def _targets(self, channel: Channel) -> range:
+        """The blocks whose slots of a channel a load fills, and to which a consumer releases them."""
+        return range(self.blocks) if channel.multicast else range(self.block, self.block + 1)
+
+    def _of_block(self, position: int, block: int) -> int:
+        """The position of the same channel in another block."""
+        return position + (block - self.block) * len(self.channels)
 
     def _arrive(self, state: State, name: str, action: Action, iteration: Iteration) -> State:
         position, _ = self.dependences[name]
@@ -170,13 +211,23 @@ class Protocol:
         return number, number % channel.depth, state.slots[position], channel
 
     def _producer_load(self, state: State, group: int, name: str, action: Action) -> State:
-        number, slot, slots, channel = self._slot(state, name, action)
-        position = self.channels[name][0]
+        number, _, _, channel = self._slot(state, name, action)
+        for block in self._targets(channel):
+            state = self._filled(state, group, channel, number, block)
+        return state
+
+    def _filled(self, state: State, group: int, channel: Channel, number: int, block: int) -> State:
+        """A slot of a block, by a group of this block; full once all blocks that fill it have loaded."""
+        position, slot, name = (
+            self._of_block(self.channels[channel.id][0], block),
+            number % channel.depth,
+            channel.id,
+        )
         held = state.holds[position][slot]
-        full, arrived, empty, readers = slots[slot]
-        reading = min((*readers, *(max(one, ~one) for one in arrived)), default=channel.consumers[0])
-        late = _arrivals(channel, reading) - arrived if held >= 0 and empty * channel.depth <= held else ()
-        unread = _groups(late)
+        full, arrived, empty, readers, loaded = state.slots[position][slot]
+        reading = min((*readers, *self._own(arrived)), default=channel.consumers[0])
+        unfinished = held >= 0 and empty * channel.depth <= held
+        unread = self._own(self._arrivals(channel, reading) - arrived) if unfinished else _NONE
         if unread or readers:
             who = ", ".join(map(str, sorted({*unread, *readers})))
             raise HazardError(
@@ -187,7 +238,12 @@ class Protocol:
             raise HazardError(
                 f"group {group} fills {name} with tile {number} where tile {held + channel.depth} belongs"
             )
-        return self._changed(state, position, slot, (full + 1, arrived, empty, readers), number)
+        if self.block in loaded:
+            raise HazardError(f"group {group} fills {name} with tile {number} twice")
+        if len(loaded) + 1 < len(self._targets(channel)):
+            waiting = (full, arrived, empty, readers, loaded | {self.block})
+            return self._changed(state, position, slot, waiting, held)
+        return self._changed(state, position, slot, (full + 1, arrived, empty, readers, _NONE), number)
 
     def _consumer_wait(self, state: State, group: int, name: str, action: Action) -> State:
         number, slot, slots, channel = self._slot(state, name, action)
@@ -199,14 +255,14 @@ class Protocol:
                 f"group {group} acquires tile {number} of {name}, but the slot holds {what}: read before its"
                 " write"
             )
-        full, arrived, empty, readers = slots[slot]
+        full, arrived, empty, readers, loaded = slots[slot]
         if group in readers or arrived & {group, ~group} or group not in channel.consumers:
             raise HazardError(
                 f"group {group} acquires tile {number} of {name} twice, or is no consumer of it"
             )
-        if not readers | _groups(arrived) <= _groups(_arrivals(channel, group)):
+        if not readers | self._own(arrived) <= self._own(self._arrivals(channel, group)):
             raise HazardError(f"group {group} acquires tile {number} of {name}, which is of another tile's")
-        return self._changed(state, position, slot, (full, arrived, empty, readers | {group}), held)
+        return self._changed(state, position, slot, (full, arrived, empty, readers | {group}, loaded), held)
 
     def _consumer_release(self, state: State, group: int, name: str, action: Action) -> State:
         return self._released(
@@ -214,28 +270,42 @@ class Protocol:
         )
 
     def _released(self, state: State, group: int, name: str, number: int, arrival: int) -> State:
-        """By threads of a group, or by its MMAs."""
+        """By threads of a group, or by its MMAs; to all blocks that fill the slot."""
         position, channel = self.channels[name]
         slot = number % channel.depth
-        full, arrived, empty, readers = state.slots[position][slot]
+        full, arrived, empty, readers, loaded = state.slots[position][slot]
         if group not in readers or state.holds[position][slot] != number:
             raise HazardError(f"group {group} releases tile {number} of {name} without having acquired it")
-        expected = _arrivals(channel, group)
+        expected = self._arrivals(channel, group)
         if arrival in arrived or arrival not in expected:
             raise HazardError(f"group {group} releases tile {number} of {name} twice")
-        arrived = arrived | {arrival}
-        if expected & {group, ~group} <= arrived:
+        if expected & {group, ~group} <= arrived | {arrival}:
             readers = readers - {group}
+        own = (full, arrived, empty, readers, loaded)
+        state = self._changed(state, position, slot, own, number)
+        for block in self._targets(channel):
+            state = self._arrived(state, channel, slot, block, arrival, expected)
+        return state
+
+    def _arrived(
+        self, state: State, channel: Channel, slot: int, block: int, arrival: int, expected: frozenset[int]
+    ) -> State:
+        """An arrival of this block on the empty barrier of a slot of a block."""
+        position = self._of_block(self.channels[channel.id][0], block)
+        full, arrived, empty, readers, loaded = state.slots[position][slot]
+        # In the other block, the groups of this one are those beyond its own.
+        arrived |= {arrival if block == self.block else arrival + self.members}
         if arrived == expected:
-            arrived, empty = frozenset[int](), empty + 1
-        return self._changed(state, position, slot, (full, arrived, empty, readers), number)
+            arrived, empty = _NONE, empty + 1
+        held = state.holds[position][slot]
+        return self._changed(state, position, slot, (full, arrived, empty, readers, loaded), held)
 
     def _changed(
         self,
         state: State,
         position: int,
         slot: int,
-        changed: tuple[int, frozenset[int], int, frozenset[int]],
+        changed: SlotState,
         held: int,
     ) -> State:
         slots, holds = list(state.slots), list(state.holds)
@@ -247,14 +317,13 @@ class Protocol:
         position = self.orders[name][0]
         return replace(state, signals=(*state.signals[:position], value, *state.signals[position + 1 :]))
 
+    def _own(self, arrivals: Iterable[int]) -> frozenset[int]:
+        """The groups of a block whose arrivals some are, by threads or MMAs."""
+        return frozenset(group for one in arrivals if (group := max(one, ~one)) < self.members)
 
-def _groups(arrivals: Iterable[int]) -> frozenset[int]:
-    """Whose arrivals some are, by threads or MMAs."""
-    return frozenset(max(one, ~one) for one in arrivals)
-
-
-def _arrivals(channel: Channel, group: int) -> frozenset[int]:
-    """Who arrives on the empty barrier of a slot that a group reads: g for the threads of group g, ~g for its
-    MMAs."""
-    releasing = channel.sharing(group) if channel.alternating else channel.releasing
-    return frozenset((*releasing, *(~one for one in channel.by_mma)))
+    def _arrivals(self, channel: Channel, group: int) -> frozenset[int]:
+        """Who arrives on the empty barrier of a slot that a group reads: g for the threads of group g, ~g for
+        its MMAs; of the groups of the other block of a cluster, beyond those of its own, the threads."""
+        releasing = channel.sharing(group) if channel.alternating else channel.releasing
+        others = (one + self.members for one in releasing if len(self._targets(channel)) > 1)
+        return frozenset((*releasing, *others, *(~one for one in channel.by_mma)))

@@ -11,7 +11,7 @@ from twill.ir.statements import Pipelined
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import why_not
 from twill.ops.table import lookup, role
-from twill.warp import pairs, pipelined_loops, thread_block, tiles_in_flight
+from twill.warp import pipelined_loops, thread_block, tiles_in_flight
 from twill.warp.copies import element_by_element
 from twill.warp.dataflow import Code, cone, ordering
 from twill.warp.dead_code import without_dead_code
@@ -50,8 +50,9 @@ def assembled(draft: Draft) -> Draft:
         by_tma=plan.by_tma,
         tensor_memory=_tensor_tiles(plan),
         pairs=plan.pairs,
+        cluster=plan.cluster,
         claiming=plan.claiming,
-        even=pairs.assumptions(code) if plan.pairs else (),
+        even=plan.even,
         parts=_parts(code, [one.scheduled for one in plan.loops]),
         dependences=barriers,
         synchronized=plan.synchronized or tuple(g.id for g in plan.granted if ordering(code)),
@@ -201,6 +202,11 @@ def _notes(parts: Sequence[PlannedLoop], memory: SharedMemoryPlan) -> Iterable[s
             f"channel {channel.id}: {channel.depth} slots of {channel.stride} bytes, group {channel.producer}"
             f" to {channel.consumers}"
         )
+        if shared := [tensor.name for tensor in channel.tensors if tensor.multicast is not None]:
+            yield (
+                f"channel {channel.id}: {' and '.join(shared)} in halves, each loaded by one thread block of"
+                " a cluster of two for both"
+            )
     for buffer in memory.buffers:
         where = f"in the slots of {buffer.overlays}: {buffer.reason}" if buffer.overlays else "of its own"
         yield f"buffer {buffer.id}: {buffer.bytes} bytes, {where}"

@@ -2,145 +2,22 @@
 
 Each block of a pair executes a program of its own. Their MMAs have the same B, of which each block loads
 half; the first block issues them for both. That is right where B, and how often each loop runs, is the same
-in both programs. This module shows it from the values' dependence on the program id: a program and its
-neighbour have ids 2 q and 2 q + 1 along x, and the number of programs there is even. Where that does not
-suffice, it finds numbers of tiles that must be even too. The launcher refuses other numbers. Raises
-TwillError, with the operation, where it can not be shown.
+in both programs (`twill.warp.parity` shows it); the launcher refuses numbers of tiles that it takes for even.
+Raises TwillError, with the operation, where it can not be shown.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from enum import Enum
 
-from twill.diagnostics import TwillError
-from twill.ir.loop import GRID, Block, NvmmaShared, Op, Scalar, TensorDesc, Value
+from twill.ir.loop import NvmmaShared, Op, TensorDesc, Value
 from twill.ops.mma import inputs
-from twill.ops.table import lookup, repeatable, role
+from twill.ops.table import role
 from twill.ops.values import shape_of
+from twill.warp import parity
 from twill.warp.channels import ALIGNMENT, ChannelPlan, bits
-from twill.warp.dataflow import BUFFER_VIEWS, LOAD, MMAS, Code, carries, final
+from twill.warp.dataflow import BUFFER_VIEWS, LOAD, MMAS, Code
+from twill.warp.parity import COMMON, Parity, differing, parents, parities
 from twill.warp.tasks import Scheduled, Task
-
-# --- how the programs of a pair differ --------------------------------------------------------------------
-
-
-class Parity(Enum):
-    """A value in the programs 2 q and 2 q + 1."""
-
-    EVEN = "the same, and even"
-    SAME = "the same"
-    PAIR = "even and not negative, and one more"
-    OTHER = "anything"
-
-
-_JOINS = {frozenset({Parity.EVEN, Parity.SAME}): Parity.SAME}
-_COMMON = (Parity.EVEN, Parity.SAME)
-
-
-def _join(one: Parity | None, other: Parity) -> Parity:
-    if one is None or one is other:
-        return other
-    return _JOINS.get(frozenset({one, other}), Parity.OTHER)
-
-
-def parities(code: Code, even: frozenset[int] = frozenset()) -> Mapping[int, Parity]:
-    """Of all values of a function, by id; those in `even` are taken for even."""
-    found = dict.fromkeys(even, Parity.EVEN)
-    for value, attributes in zip(code.function.args, code.function.arg_attributes, strict=True):
-        found[value.id] = Parity.EVEN if attributes.get(GRID) == 0 else Parity.SAME
-    body = code.function.body
-    before = None
-    while body and found != before:
-        before = dict(found)
-        _block(body.blocks[0], found, even)
-    return found
-
-
-def _block(block: Block, found: dict[int, Parity], even: frozenset[int] = frozenset()) -> None:
-    for op in block.ops:
-        if any(value.id in even for value in op.results):
-            continue
-        if role(op) == "for":
-            _for(op, found)
-        elif role(op) == "if":
-            _if(op, found)
-        elif op.regions:
-            _anything(op, found)
-        else:
-            made = _made(op, [found.get(value.id, Parity.OTHER) for value in op.operands])
-            for value in op.results:
-                found[value.id] = _join(found.get(value.id), made)
-
-
-def _made(op: Op, operands: Sequence[Parity]) -> Parity:
-    match role(op), tuple(operands):
-        case "program_id", _:
-            return Parity.PAIR if op.attributes.get("axis") == "x" else Parity.SAME
-        case "num_programs", _:
-            return Parity.EVEN if op.attributes.get("axis") == "x" else Parity.SAME
-        case "constant", _:
-            value = op.attributes.get("value")
-            whole = isinstance(value, int) and not isinstance(value, bool)
-            return Parity.EVEN if whole and int(str(value)) % 2 == 0 else Parity.SAME
-        case "divide", (Parity.PAIR, Parity.EVEN):
-            return Parity.SAME
-        case "remainder", (Parity.PAIR, Parity.EVEN):
-            return Parity.PAIR
-        case "add" | "subtract" | "extreme", (Parity.EVEN, Parity.EVEN):
-            return Parity.EVEN
-        case "multiply", (one, other) if Parity.EVEN in (one, other) and {one, other} <= set(_COMMON):
-            return Parity.EVEN
-        case _:
-            row = lookup(op.name)
-            pure = row is not None and (repeatable(row, op) or role(op) == "descriptor")
-            pure = pure and role(op) != "pointer_load"
-            return Parity.SAME if pure and all(one in _COMMON for one in operands) else Parity.OTHER
-
-
-def _for(op: Op, found: dict[int, Parity]) -> None:
-    """Where both programs run it equally often; otherwise nothing is known of what it computes."""
-    block = op.regions[0].blocks[0]
-    induction = block.args[0]
-    if not as_often(op, found):
-        _anything(op, found)
-        return
-    lower, _, step = (found.get(value.id, Parity.OTHER) for value in op.operands[:3])
-    made = lower if step is Parity.EVEN else Parity.SAME
-    found[induction.id] = _join(found.get(induction.id), made)
-    for one in carries(op):
-        found[one.arg.id] = _join(found.get(one.arg.id), found.get(one.init.id, Parity.OTHER))
-    _block(block, found)
-    for one in carries(op):
-        found[one.arg.id] = _join(found[one.arg.id], found.get(one.yielded.id, Parity.OTHER))
-    for result, arg in final(op):
-        found[result.id] = _join(found.get(result.id), found[arg.id])
-
-
-def as_often(op: Op, found: Mapping[int, Parity]) -> bool:
-    """Whether a loop has as many iterations in both programs: its bounds are the same, or it goes from 2 q
-    and 2 q + 1 in even steps to an even end."""
-    bounds = [found.get(value.id, Parity.OTHER) for value in op.operands[:3]]
-    return all(one in _COMMON for one in bounds) or bounds == [Parity.PAIR, Parity.EVEN, Parity.EVEN]
-
-
-def _if(op: Op, found: dict[int, Parity]) -> None:
-    blocks = [region.blocks[0] for region in op.regions if region.blocks]
-    for block in blocks:
-        _block(block, found)
-    same = found.get(op.operands[0].id) in _COMMON
-    for position, result in enumerate(op.results):
-        for block in blocks:
-            value = found.get(block.ops[-1].operands[position].id, Parity.OTHER)
-            found[result.id] = _join(found.get(result.id), value if same else Parity.OTHER)
-
-
-def _anything(op: Op, found: dict[int, Parity]) -> None:
-    for inner in (op, *op.inner()):
-        values = [*inner.results, *(arg for r in inner.regions for b in r.blocks for arg in b.args)]
-        found.update((value.id, Parity.OTHER) for value in values)
-
-
-# --- what each block loads half of ------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -174,49 +51,14 @@ def halved_loads(code: Code) -> frozenset[int]:
 
 
 def assumptions(code: Code) -> tuple[int, ...]:
-    """Numbers, by value id, that follow from the arguments of a launch, and must be even: the fewest of the
-    quotients (numbers of tiles) with which it can be shown that the programs of a pair have the same B.
-    Raises TwillError where none suffice."""
-    try:
-        _axes(code, frozenset())
-    except TwillError:
-        quotients = [op.result.id for op in _of_arguments(code) if role(op) == "divide"]
-        if not _shown(code, frozenset(quotients)):
-            raise
-        for value in list(quotients):
-            rest = [one for one in quotients if one != value]
-            quotients = rest if _shown(code, frozenset(rest)) else quotients
-        return tuple(quotients)
-    return ()
-
-
-def _of_arguments(code: Code) -> Iterator[Op]:
-    """The operations on scalars that the host can execute."""
-    known = {value.id for value in code.function.args}
-    for op in code.function.body.blocks[0].ops if code.function.body else ():
-        row = lookup(op.name)
-        pure = row is not None and repeatable(row, op) and not op.regions and role(op) not in _OF_PROGRAM
-        if pure and all(value.id in known for value in op.operands):
-            known |= {value.id for value in op.results}
-            if op.operands and all(isinstance(value.type, Scalar) for value in op.results):
-                yield op
-
-
-_OF_PROGRAM = ("program_id", "num_programs", "pointer_load")
-
-
-def _shown(code: Code, even: frozenset[int]) -> bool:
-    try:
-        _axes(code, even)
-    except TwillError:
-        return False
-    return True
+    """Numbers, by value id, that must be even so that it can be shown that the programs of a pair have the
+    same B (`parity.assumptions`). Raises TwillError where none suffice."""
+    return parity.assumptions(code, lambda even: _axes(code, even))
 
 
 def _axes(code: Code, even: frozenset[int]) -> dict[int, int]:
     """Along which axis each tile is halved, by the id of the loaded value."""
-    parents = {inner.index: op for op in code.function.walk() for inner in _directly(op)}
-    checked, axes = _Checked(code, parities(code, even), parents), dict[int, int]()
+    checked, axes = _Checked(code, parities(code, even), parents(code)), dict[int, int]()
     for op in (one for one in code.ops.values() if one.name in MMAS):
         _runs_alike(checked, op)
         value, axis = _loaded_b(checked, op)
@@ -224,25 +66,12 @@ def _axes(code: Code, even: frozenset[int]) -> dict[int, int]:
     return axes
 
 
-def _directly(op: Op) -> list[Op]:
-    return [inner for region in op.regions for block in region.blocks for inner in block.ops]
-
-
 def _runs_alike(checked: _Checked, op: Op) -> None:
     """All that is around it is executed equally often in both programs."""
-    around = checked.parents.get(op.index)
-    while around is not None:
-        condition = checked.found.get(around.operands[0].id) if around.operands else None
-        alike = (
-            as_often(around, checked.found)
-            if role(around) == "for"
-            else role(around) == "if" and condition in _COMMON
+    if (around := differing(op, checked.found, checked.parents)) is not None:
+        raise checked.code.refuse(
+            "both thread blocks of a pair must execute it equally often, which can not be shown", around
         )
-        if not alike:
-            raise checked.code.refuse(
-                "both thread blocks of a pair must execute it equally often, which can not be shown", around
-            )
-        around = checked.parents.get(around.index)
 
 
 def _loaded_b(checked: _Checked, op: Op) -> tuple[Value, int]:
@@ -254,7 +83,7 @@ def _loaded_b(checked: _Checked, op: Op) -> tuple[Value, int]:
         value = maker.operands[0]
     if maker is None or maker.name != LOAD or len(shape_of(maker.result.type)) != 2:
         raise code.refuse("B of an MMA of a pair must be a tile that TMA loads through a descriptor", op)
-    if any(checked.found.get(one.id) not in _COMMON for one in maker.operands):
+    if any(checked.found.get(one.id) not in COMMON for one in maker.operands):
         raise code.refuse(
             "both thread blocks of a pair must load the same B, which can not be shown",
             maker,

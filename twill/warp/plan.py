@@ -14,7 +14,7 @@ from twill.ir.loop import GRID, Linear, Module, Op, Tensor
 from twill.ir.program import Launch, Program
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
-from twill.warp import pairs, thread_block, tiles_in_flight
+from twill.warp import multicast, pairs, thread_block, tiles_in_flight
 from twill.warp.channels import ChannelPlan, distinct, merged, of_loop
 from twill.warp.dataflow import STORES, Code, into_shared, loaded
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
@@ -57,6 +57,8 @@ class Options:
     """Bytes of shared memory that the schedules do without, for what else lies there."""
     pairs: bool = False
     """MMAs are those of pairs of thread blocks (`twill.warp.pairs`)."""
+    cluster: int = 1
+    """Thread blocks that share loads (`twill.warp.multicast`), 1 or 2."""
     alternate: bool = True
     """Accumulators of persistent kernels in tensor memory alternate (`twill.warp.alternating`)."""
     dynamic: bool = False
@@ -93,6 +95,10 @@ class Plan:
     """As `Program.by_tma`."""
     pairs: bool = False
     """MMAs are those of pairs of thread blocks."""
+    cluster: int = 1
+    """Thread blocks that share loads."""
+    even: tuple[int, ...] = ()
+    """As `Program.even`."""
     claiming: int | None = None
     """The loop over tiles whose tiles are claimed, by its operation."""
     alternate: bool = True
@@ -156,7 +162,30 @@ def _channels(
             what = f"{target.name} has no MMAs of pairs of thread blocks"
             raise code.refuse(what, design.parts[0].scheduled.loop.op)
         channels = pairs.halved(code, channels, inside)
+    if design.options.cluster > 1:
+        channels = multicast.shared(code, _without_dynamic(design, channels))
     return channels
+
+
+def _without_dynamic(design: Design, channels: tuple[ChannelPlan, ...]) -> tuple[ChannelPlan, ...]:
+    """The channels of a kernel that can have clusters. Raises TwillError for one that can not."""
+    code, loop = design.code, design.parts[0].scheduled.loop.op
+    if design.target.accumulators == "tensor memory":
+        raise code.refuse(
+            f"{design.target.name} shares loads by MMAs of pairs", loop, help="give --pairs, not --cluster"
+        )
+    if design.options.dynamic:
+        raise code.refuse(
+            "thread blocks that claim tiles one by one can not share loads", loop, help="leave --dynamic away"
+        )
+    return channels
+
+
+def _even(design: Design, channels: tuple[ChannelPlan, ...]) -> tuple[int, ...]:
+    """What has to be even for what the thread blocks share."""
+    if design.options.pairs:
+        return pairs.assumptions(design.code)
+    return multicast.assumptions(design.code, channels) if design.options.cluster > 1 else ()
 
 
 def _in_flight(design: Design, channels: tuple[ChannelPlan, ...]) -> tuple[ChannelPlan, ...]:
@@ -216,6 +245,8 @@ def planned(design: Design) -> Plan:
         by_tma,
         tiles=tiles,
         pairs=options.pairs,
+        cluster=options.cluster,
+        even=_even(design, channels),
         claiming=_claiming(design),
         alternate=options.alternate,
         synchronized=tuple(group.id for group in granted) if several else (),

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from twill.emulate.faults import BudgetError, Fault
 from twill.emulate.machine.asynchronous import Operation, Pending
 from twill.emulate.machine.barriers import ClusterBarrier, Mbarrier, Named
@@ -89,6 +91,8 @@ class Cta:
         """Threads."""
         self.state = dict[Any, Any]()
         """What instruction families keep for a CTA."""
+        self.visits = list[int]()
+        """Events of other CTAs' arrivals and writes in its shared memory."""
         self.leaving = list[Callable[[], None]]()
         """Checks when all warps of the cluster have exited."""
         count = -(-launch.threads // 32)
@@ -184,8 +188,21 @@ class Cluster:
                 help="wait for it",
             )
         for cta in self.ctas:
+            self._left(cta)
             for check in cta.leaving:
                 check()
+
+    def _left(self, cta: Cta) -> None:
+        """Raises Fault where a CTA may exit, and its shared memory be gone, before another one's accesses."""
+        known = np.maximum.reduce([warp.clock for warp in cta.warps])
+        events = np.array(cta.visits, np.int64)
+        if len(late := events[self.clocks.late(events, known)]):
+            raise Fault(
+                f"CTA {cta.name} may exit before its shared memory is accessed by"
+                f" {self.clocks.describe(int(late[0]))}",
+                line=int(self.clocks.line[late[0]]),
+                help="it waits for the other CTA, or for what arrives last",
+            )
 
     def _round(self, warps: Sequence[Warp]) -> tuple[bool, bool]:
         moved = solid = False

@@ -300,6 +300,12 @@ def invalidate(warp: Warp, cta: Cta, offset: int, line: int) -> None:
     del cta.mbarriers[offset]
 
 
+def visit(warp: Warp, cta: Cta, event: int) -> None:
+    """Notes an access to the shared memory of another CTA, which must not be gone by then."""
+    if cta is not warp.cta:
+        cta.visits.append(event)
+
+
 @step("mbarrier.arrive", "mbarrier.arrive_drop")
 def _arrive(one: Instruction, decoder: Decoder) -> Step:
     """.expect_tx first adds to the expected bytes; .arrive_drop also lowers the count of later phases."""
@@ -314,6 +320,7 @@ def _arrive(one: Instruction, decoder: Decoder) -> Step:
         places = each(warp, at)
         for lane, place in places:
             barrier = find(warp, place)
+            visit(warp, warp.cta.cluster.cta_at(place), warp.event(one.line))
             tokens[lane] = barrier.phase
             if not relaxed:
                 np.maximum(barrier.gathered, clock, out=barrier.gathered)

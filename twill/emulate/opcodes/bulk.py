@@ -20,7 +20,7 @@ from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import ORDERED, Array
 from twill.emulate.memory.device import Device
 from twill.emulate.opcodes.atomic import FUNCTIONS, joined
-from twill.emulate.opcodes.barrier import find_async
+from twill.emulate.opcodes.barrier import find_async, visit
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
 from twill.emulate.opcodes.memory import OFFSET, Where, load, store, where
@@ -323,7 +323,9 @@ def load_box(
     warp: Warp, cta: Cta, first: int, place: int, tensor: TensorMap, coordinates: list[int], line: int
 ) -> None:
     barrier, where_from = find_async(warp, place), box(tensor, coordinates)
-    destination(cta, first, tensor.box_bytes, warp.seen(), arriving(warp, barrier, line), 128)
+    event = arriving(warp, barrier, line)
+    destination(cta, first, tensor.box_bytes, warp.seen(), event, 128)
+    visit(warp, cta, event)
     pieces = swizzled(
         first, tensor.box_bytes // where_from.inner, where_from.inner, tensor.swizzle, tensor.atom
     )

@@ -16,6 +16,7 @@ from twill.ir.names import identifier
 from twill.ir.operands import Register
 from twill.ir.program import Program, Variable, WarpProgram
 from twill.ir.statements import (
+    ConsumerRelease,
     Pipelined,
     SchedulingFence,
     Statement,
@@ -41,14 +42,14 @@ from twill.targets.cuda.emitter import (
     trips,
 )
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.launcher import launcher
+from twill.targets.cuda.launcher import alone, launcher
 from twill.targets.cuda.masks import kept_masks
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import count
 from twill.targets.cuda.parameters import maps, parameters
 from twill.targets.cuda.register_tiles import declaration, mask_declaration
 from twill.targets.cuda.statements import printed
-from twill.targets.cuda.tiled_form import TiledForm, tiled_form
+from twill.targets.cuda.tiled_form import TiledForm, tiled_form, without_cluster
 
 _FILLINGS: Mapping[Filling, str] = {
     "tma": "",
@@ -88,9 +89,11 @@ def source(program: Program, tensor_core: TensorCore) -> str:
         "",
     ]
     form = tiled_form(program)
-    if form:
-        lines += [*_function(f"{name}_tma_kernel", form, tensor_core), ""]
-    lines += [*_function(f"{name}_kernel", TiledForm(program, {}), tensor_core), ""]
+    for own, one in ((f"{name}_tma_kernel", form), (f"{name}_kernel", TiledForm(program, {}))):
+        if one:
+            lines += [*_function(own, one, tensor_core), ""]
+        if one and program.cluster > 1:
+            lines += [*_function(alone(own), without_cluster(one), tensor_core), ""]
     return "\n".join([*lines, *launcher(program, name, shared.bytes + 1024, form)]) + "\n"
 
 
@@ -102,7 +105,7 @@ def _claims_header(program: Program) -> list[str]:
 
 def _function(name: str, form: TiledForm, tensor_core: TensorCore) -> list[str]:
     """One kernel."""
-    launch, cluster = form.program.launch, "__cluster_dims__(2, 1, 1) " if form.program.pairs else ""
+    launch, cluster = form.program.launch, "__cluster_dims__(2, 1, 1) " if form.program.clustered else ""
     bounds = f"__launch_bounds__({launch.threads}, {launch.blocks})"
     if launch.even:  # by ptxas's count of registers for such bounds, a block has whole warpgroups
         bounds = f"__maxnreg__({launch.entry_registers})"
@@ -133,7 +136,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     scoped = bool(program.tensor_memory)
     lines += [] if scoped else declared.values()
     lines += _named_barriers(program, "\n".join(roles))
-    lines += [f"const uint32_t {PAIR_RANK} = cluster_rank();"] if program.pairs else []
+    lines += [f"const uint32_t {PAIR_RANK} = cluster_rank();"] if program.clustered else []
     inits = [*_inits(program), *(_init_dependence(program, one) for one in program.dependences)]
     inits += [f"mbarrier_init({name}, 1);" for name in _drains(program)]
     if program.claiming is not None:
@@ -145,7 +148,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
         "}",
     ]
     if not program.tensor_memory:
-        return [*lines, "__syncthreads();", "", *roles]
+        return [*lines, _everyone(program), "", *roles, *_left_together(program)]
     return [*lines, *_tensor_memory(program), "", *roles, *_tensor_memory_freed(program)]
 
 
@@ -164,6 +167,7 @@ def _declarations(program: Program) -> dict[str, str]:
     found, at = dict[str, str](), program.shared.barriers
     for channel in program.channels:
         filling = "" if channel.local else _FILLINGS[channel.filled_by]
+        filling += ", Filling::tma, 2" if program.shares(channel) else ""
         kind, name = f"Channel<{channel.depth}, {channel.stride}{filling}>", channel_name(channel.id)
         found[name] = f"const {kind} {name}{{{plus('memory', channel.offset)}, {plus('memory', at)}}};"
         at += 16 * channel.depth
@@ -244,7 +248,32 @@ def _tensor_memory_freed(program: Program) -> list[str]:
 
 def _everyone(program: Program) -> str:
     """All threads of the block, or of the pair, synchronize."""
-    return "cluster_sync();" if program.pairs else "__syncthreads();"
+    return "cluster_sync();" if program.clustered else "__syncthreads();"
+
+
+def _left_together(program: Program) -> list[str]:
+    """No block of a cluster ends while the other one may still release its slots: the blocks synchronize, or
+    producers wait (`producer_tail`), where all slots are released."""
+    shared = [one for one in program.channels if program.shares(one)]
+    return [] if all(_released(program, one) for one in shared) else [_everyone(program)]
+
+
+def _released(program: Program, channel: Channel) -> bool:
+    """Whether all consumers of a channel release its slots; those filled once may stay full."""
+    releasing = (
+        any(isinstance(one, ConsumerRelease) and one.channel == channel.id for one in walk(group.body))
+        for group in program.groups
+        if group.id in channel.consumers
+    )
+    return all(releasing)
+
+
+def _tails(program: Program, group: WarpProgram) -> list[str]:
+    """A producer waits until the other block has released what it shares."""
+    shared = (one for one in program.channels if program.shares(one) and one.producer == group.id)
+    return [
+        f"{channel_name(one.id)}.producer_tail({count(one.id)});" for one in shared if _released(program, one)
+    ]
 
 
 def _named_barriers(program: Program, roles: str) -> list[str]:
@@ -324,7 +353,7 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")
     body, drained = _before_exit(group.body)
-    lines += [*printed(emitter, body), *([STORES_READ] if drained else [])]
+    lines += [*printed(emitter, body), *([STORES_READ] if drained else []), *_tails(program, group)]
     if program.tensor_memory:
         lines = [*lines[:2], *_used(_declarations(program), lines), *lines[2:]]
     return lines

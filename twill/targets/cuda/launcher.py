@@ -17,7 +17,7 @@ from twill.targets.cuda.emitter import indented, line_bytes
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.tiled_form import TiledForm, encoded
+from twill.targets.cuda.tiled_form import TiledForm, encoded, without_cluster
 from twill.warp.channels import bits
 
 MAP_TYPES = {
@@ -36,6 +36,8 @@ MAP_TYPES = {
 }
 """Element types in the names of `CUtensorMapDataType`; descriptors of integers say whether they have a
 sign."""
+CLUSTERED = "clustered"
+"""Whether the thread blocks of a launch can be clusters that share loads."""
 MOST_ROWS = 256
 """Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
 
@@ -46,6 +48,7 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
     own = [text for i, text in enumerate(arguments(program)) if i not in extents]
     signature = ", ".join([*own, "int grid_x", "int grid_y", "int grid_z", "cudaStream_t stream"])
     lines = ["if (grid_x % 2) return cudaErrorInvalidConfiguration;"] if program.pairs else []
+    lines += [f"bool {CLUSTERED} = grid_x % 2 == 0;"] if program.cluster > 1 else []
     lines += [line for value in program.even for line in _even(program, value)]
     for position, axis in extents.items():
         value = program.function.args[position]
@@ -81,6 +84,7 @@ def _block_count(program: Program) -> list[str]:
         "unsigned blocks = 0;",
         *_checked("resident_blocks(int64_t(grid_x) * grid_y * grid_z, &blocks)"),
         *(["blocks = (blocks + 1) / 2 * 2;"] if program.pairs else []),
+        *([f"if ({CLUSTERED}) blocks = (blocks + 1) / 2 * 2;"] if program.cluster > 1 else []),
     ]
 
 
@@ -101,11 +105,25 @@ def _device_maps(program: Program) -> list[str]:
 def _calls(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
     """The launch of the kernel that the arguments allow."""
     grid = "dim3(blocks)" if _extents(program) else "dim3(grid_x, grid_y, grid_z)"
-    plain = _call(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
+    plain = _with_or_without_cluster(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
     if form is None:
         return plain
-    by_tma = indented(_call(form, f"{name}_tma_kernel", grid, bytes))
+    by_tma = indented(_with_or_without_cluster(form, f"{name}_tma_kernel", grid, bytes))
     return [*encoded(form, MAP_TYPES), "if (by_tma) {", *by_tma, "}", *plain]
+
+
+def alone(name: str) -> str:
+    """The name of the kernel whose thread blocks are no clusters, beside the one where they are."""
+    return f"{name.removesuffix('_kernel')}_alone_kernel"
+
+
+def _with_or_without_cluster(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
+    """The launch of a kernel, or of the one without clusters beside it where this launch has none."""
+    made = _call(form, name, grid, bytes)
+    if form.program.cluster == 1:
+        return made
+    other = _call(without_cluster(form), alone(name), grid, bytes)
+    return [f"if ({CLUSTERED}) {{", *indented(made), "}", *other]
 
 
 def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
@@ -124,7 +142,7 @@ def _checked(call: str) -> list[str]:
 
 
 def _even(program: Program, value: int) -> list[str]:
-    """A launch with an odd number is refused."""
+    """A launch with an odd number is refused, or has no clusters that share loads."""
     ops, todo = set[int](), [program.value(value)]
     while todo:
         producer = todo.pop().producer
@@ -135,7 +153,8 @@ def _even(program: Program, value: int) -> list[str]:
     for index in sorted(ops):
         if role(program.op(index)) != "constant":
             execute(scope, program.op(index))
-    check = f"if ({scope.scalar(program.value(value))} % 2) return cudaErrorInvalidValue;"
+    odd = f"if ({scope.scalar(program.value(value))} % 2)"
+    check = f"{odd} return cudaErrorInvalidValue;" if program.pairs else f"{odd} {CLUSTERED} = false;"
     return ["{", *indented([*scope.lines, check]), "}"]
 
 
@@ -147,7 +166,8 @@ def _part(program: Program, descriptor: int, kind: TensorDesc) -> tuple[int, ...
         for load in fill.loads:
             if program.op(load.ops[-1]).operands[0].id == descriptor:
                 tensor = program.channel(fill.channel).tensors[load.tensor]
-                return kind.shape if tensor.part == tensor.shape else tensor.part
+                outer = kind.shape[: len(kind.shape) - len(tensor.box)]
+                return kind.shape if tensor.box == tensor.shape else (*outer, *tensor.box)
     return kind.shape
 
 

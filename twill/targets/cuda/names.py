@@ -29,9 +29,9 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """
 """Types, functions and variables that generated code uses."""
 _WORDS = """
-by_tma claim claimed claims counter descriptor_a descriptor_b drained dynamic_shared grid_x grid_y grid_z i j
-lanes maps memory n opaque p blocks pair_rank scales_a scales_a_at scales_b scales_b_at status stream
-tensor_memory thread tile_counter tile_number twill warp
+by_tma claim claimed claims clustered counter descriptor_a descriptor_b drained dynamic_shared
+grid_x grid_y grid_z i j lanes maps memory n opaque p blocks pair_rank scales_a scales_a_at scales_b
+scales_b_at status stream tensor_memory thread tile_counter tile_number twill warp
 """
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
@@ -67,9 +67,10 @@ def count(name: str) -> str:
 
 
 _RUNTIME = """
-Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major NamedBarrier OperandType
-ScaleType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter absolute advanced allow_shared_memory
-await_reads bitcast both bulk_load
+Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major Mask NamedBarrier
+OperandType
+ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter absolute advanced
+allow_shared_memory await_reads bitcast both bulk_load
 clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
 cp_async_arrive cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor
 elect_one encode_tensor_map exp2_approx exp2_clamped exp2_coefficient exp2_highest exp2_lowest exp2_magic
@@ -77,16 +78,17 @@ exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_
 fence_async fence_async_shared fma_pair gathered half_of halves joined keep
 ldmatrix_x4 load_elements load_global load_matrices load_pair load_shared load_words log2_approx
 matrix_descriptor max_nan max_nanf mbarrier_arrive mma_sync
-mbarrier_arrive_at mbarrier_arrive_expect mbarrier_init mbarrier_init_fence mbarrier_try_wait
+mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence
+mbarrier_try_wait
 mbarrier_wait mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair
-neighbours of_first opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
+neighbours of_block of_first opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
 read_warp_index registers_decrease registers_fence registers_increase resident_blocks saturate
 scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 stmatrix_x4_transposed
 store_elements store_pair
 store_shared store_words subtract_pair swizzle tensor_map tensor_map_pitch tensor_map_replace
-tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_pair tma_prefetch tma_store tma_wait
-tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16 unpack_e4m3 unpack_e5m2 unpack_f16
-unpair warp_index warp_mma wgmma_commit wgmma_fence wgmma_wait
+tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_multicast tma_load_pair
+tma_prefetch tma_store tma_wait tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16
+unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma wgmma_commit wgmma_fence wgmma_wait
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

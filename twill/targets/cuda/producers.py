@@ -21,7 +21,7 @@ from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_loads import Kept, Loading, Units, kept_in_registers, loaded, loading, units
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Form, Scope, equal_loads
-from twill.targets.cuda.shared_tiles import boxed, copied, copy, filling_text
+from twill.targets.cuda.shared_tiles import Shared, boxed, copied, copy, filling_text
 from twill.targets.cuda.through_shared import write_tile
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -101,6 +101,10 @@ def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
         tile = boxed(address, tensor.part, tensor.dtype, tensor.encoding)
     except ValueError as problem:
         raise refuse(emitter.program, op, f"{op.result.name} {problem}") from problem
+    if tensor.multicast is not None:
+        full = f"{channel_name(it.channel)}.full({n})"
+        scope.lines += _halves(emitter, tile, tensor, corner, name, full)
+        return ["{", *indented(scope.lines), "}"]
     for box in range(tile.boxes):
         at = box_coordinates(corner, box * tile.width * 8 // tile.bits)
         into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
@@ -109,6 +113,24 @@ def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
             load_box, full = "tma_load_pair", f"of_first({full})"
         scope.lines.append(f"{load_box}({into}, {name}, {full}, {at});")
     return ["{", *indented(scope.lines), "}"]
+
+
+def _halves(
+    emitter: Emitter, tile: Shared, tensor: SlotTensor, corner: list[str], name: str, full: str
+) -> list[str]:
+    """The loads of a tile in two halves: of a cluster each block loads one, for both."""
+    axis = tensor.multicast
+    assert axis is not None
+    lines, shared = list[str](), emitter.program.cluster > 1
+    moves = axis + len(corner) - len(tensor.shape)
+    for half in (PAIR_RANK,) if shared else ("0", "1"):
+        part, skipped = times(half, tensor.box[axis]), times(half, tile.box // 2)
+        moved = [plus(atom(one), part) if i == moves else one for i, one in enumerate(corner)]
+        for box in range(tile.boxes):
+            at = box_coordinates(moved, box * tile.width * 8 // tile.bits)
+            into = plus(plus(tile.address, box * tile.box), skipped)
+            lines.append(f"{'tma_load_multicast' if shared else 'tma_load'}({into}, {name}, {full}, {at});")
+    return lines
 
 
 def _bulk(emitter: Emitter, it: ProducerLoad, scope: Scope, op: Op, tensor: SlotTensor) -> list[str]:

@@ -72,6 +72,11 @@ def tiled_form(program: Program) -> TiledForm | None:
     return made if _alone(made, frozenset(changed)) else None
 
 
+def without_cluster(form: TiledForm) -> TiledForm:
+    """The kernel for a launch whose thread blocks load everything themselves."""
+    return TiledForm(replace(form.program, cluster=1), form.loads)
+
+
 def _without_pointers(code: Code, group: WarpProgram, loads: Mapping[int, TiledLoad]) -> WarpProgram:
     """A group that no longer computes what only the pointers of its loads followed from."""
     if not group.only_moves:

@@ -69,6 +69,13 @@ __device__ __forceinline__ void cluster_sync() {
     asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
 
+/// The address of the same place in shared memory of the cluster's CTA of rank `rank` (mapa).
+__device__ __forceinline__ uint32_t of_block(uint32_t address, uint32_t rank) {
+    uint32_t found;
+    asm("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(found) : "r"(address), "r"(rank));
+    return found;
+}
+
 /// The address of the same place in shared memory of the cluster's first CTA (mapa).
 __device__ __forceinline__ uint32_t of_first(uint32_t address) {
     uint32_t found;
@@ -79,6 +86,12 @@ __device__ __forceinline__ uint32_t of_first(uint32_t address) {
 /// One arrival on a barrier of any CTA of the cluster (mbarrier.arrive, release).
 __device__ __forceinline__ void mbarrier_arrive_at(uint32_t barrier) {
     asm volatile("mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/// The same behind reads alone: the other CTA sees nothing that this thread has written. (A release at cluster scope
+/// waits for the thread's accesses to global memory too: MEMBAR.ALL.GPU, ptxas 13.0 for sm_90a.)
+__device__ __forceinline__ void mbarrier_arrive_behind_reads(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
 /// `mbarrier_wait` for arrivals of other CTAs of the cluster too.

@@ -17,7 +17,10 @@ enum class Filling { tma, threads, cp_async };
 /// copies of every thread arrive by themselves. compute-sanitizer's racecheck does not relate one thread's
 /// accesses to another thread's arrival: with TWILL_EVERY_THREAD_ARRIVES defined, every thread arrives that has
 /// read a slot or written a part of it, and nothing else changes.
-template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma>
+///
+/// In a cluster of two CTAs that load tiles for each other (`Blocks` 2), the consumers of both release a slot to the
+/// producers of both.
+template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma, uint32_t Blocks = 1>
 struct Channel {
     uint32_t slots, barriers;
 
@@ -53,7 +56,19 @@ struct Channel {
     }
 
     /// By all threads of a warp: it reads the slot no more.
-    __device__ __forceinline__ void consumer_release(Position n) const { arrive(empty(n)); }
+    __device__ __forceinline__ void consumer_release(Position n) const {
+        if constexpr (Blocks == 1) {
+            arrive(empty(n));
+        } else {
+            arrive_everywhere(empty(n));
+        }
+    }
+
+    /// By the producer, before its CTA exits, with the number of slots that it has filled: the consumers of the other CTA
+    /// have released all of them, so nothing arrives here any more.
+    __device__ __forceinline__ void producer_tail(uint32_t filled) const {
+        for (uint32_t end = filled + Depth; filled != end; ++filled) producer_acquire(filled);
+    }
 
     /// One thread, once: a phase is full after `producers` (warps, or 1 for TMA) have arrived, empty after
     /// `consumers` warps have, and MMAs `commits` times.
@@ -62,7 +77,7 @@ struct Channel {
         constexpr uint32_t produced = all_produce ? 32 : 1, consumed = every ? 32 : 1;
         for (uint32_t i = 0; i < Depth; ++i) {
             mbarrier_init(full(i), producers * produced);
-            mbarrier_init(empty(i), consumers * consumed + commits);
+            mbarrier_init(empty(i), Blocks * consumers * consumed + commits);
         }
     }
 
@@ -76,6 +91,17 @@ private:
     __device__ __forceinline__ static void arrive(uint32_t barrier) {
         if (!every) __syncwarp();
         if (every || threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
+    }
+
+    /// On the barriers of all CTAs of the cluster, one lane for each.
+    __device__ __forceinline__ static void arrive_everywhere(uint32_t barrier) {
+        const uint32_t lane = threadIdx.x % 32;
+        if (every) {
+            for (uint32_t rank = 0; rank < Blocks; ++rank) mbarrier_arrive_behind_reads(of_block(barrier, rank));
+        } else {
+            __syncwarp();
+            if (lane < Blocks) mbarrier_arrive_behind_reads(of_block(barrier, lane));
+        }
     }
 };
 
