@@ -9,10 +9,11 @@ from tests.simulate.test_values import grid
 from twill import built as module
 from twill import generate as generation
 from twill.built import without_warnings
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError, TwillError
 from twill.generate import generate
-from twill.generated import Generated, GenerateOptions
+from twill.generated import Generated, GenerateOptions, ProgressCallback
 from twill.inputs import Inputs
+from twill.ir.schedule import Result
 from twill.simulate.compare import compare
 from twill.warp.validate import validate
 
@@ -171,6 +172,31 @@ def test_what_the_user_has_fixed_stays(monkeypatch: pytest.MonkeyPatch, gemm: Ge
     assert without_warnings(GEMM, given, gemm, SPILLED) is None
     assert without_warnings(GEMM, OPTIONS, gemm, ()) is None
     assert not tried
+
+
+def test_a_schedule_that_cannot_be_lowered_right_gives_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another error is of the input: nothing else is tried."""
+    found, tried = generation.candidates, list[int | None]()
+
+    def candidates(
+        inputs: Inputs,
+        options: GenerateOptions,
+        on_progress: ProgressCallback,
+        searched: Sequence[Result] = (),
+    ) -> tuple[Generated, ...]:
+        tried.append(options.max_in_flight)
+        if options.max_in_flight != 1:
+            raise error("acc is overwritten before store has read it")
+        return found(inputs, options, on_progress, searched)
+
+    monkeypatch.setattr(generation, "candidates", candidates)
+    error: type[TwillError] = DefectError
+    (warning,) = generate(GEMM, OPTIONS).program.warnings
+    assert warning.startswith("one iteration is in flight at a time: acc is overwritten")
+    error = TwillError
+    with pytest.raises(TwillError, match="acc is overwritten"):
+        generate(GEMM, OPTIONS)
+    assert tried == [OPTIONS.max_in_flight, 1, OPTIONS.max_in_flight]
 
 
 @pytest.mark.parametrize("wrong", [2, 1])

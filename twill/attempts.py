@@ -83,9 +83,9 @@ def _faster(
     """The best attempt so far, or one with these cases that is predicted to take fewer cycles, with these."""
     try:
         other = attempt(cases, room)
+        return min(best, (other, cycles(other)), key=lambda one: one[1])
     except TwillError:
         return best
-    return min(best, (other, cycles(other)), key=lambda one: one[1])
 
 
 def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:

@@ -104,5 +104,13 @@ class InternalError(TwillError):
         self.details = details
 
 
+class DefectError(TwillError):
+    """What Twill has generated for one schedule is wrong; for another one it may be right."""
+
+    def __init__(self, message: str, location: Location | None = None, *, text: str | None = None) -> None:
+        way_out = "this is a defect in Twill: please report it with the TTGIR"
+        super().__init__(message, location, text=text, help=way_out)
+
+
 TRACEBACK = "TWILL_TRACEBACK"
 """The environment variable that shows tracebacks."""

@@ -12,7 +12,7 @@ from functools import partial
 from time import monotonic
 
 from twill.candidates import candidates
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError, TwillError
 from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
@@ -34,12 +34,13 @@ def generate(
     Raises TwillError where the kernel has no form, or where that is wrong, too.
     """
     options = options or GenerateOptions()
-    forms = candidates(inputs, options, on_progress, searched)
+    try:
+        forms = candidates(inputs, options, on_progress, searched)
+    except DefectError as wrong:
+        return _without_overlap(inputs, options, on_progress, wrong)
     try:
         return right(forms, options, on_progress)
     except TwillError as wrong:
-        if options.schedules or options.max_in_flight == 1:
-            raise
         return _without_overlap(inputs, options, on_progress, wrong)
 
 
@@ -47,7 +48,9 @@ def _without_overlap(
     inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, wrong: TwillError
 ) -> Generated:
     """The kernel as it is written, scheduled for one iteration at a time. Raises `wrong` where that does not
-    help."""
+    help, or the schedule is the user's."""
+    if options.schedules or options.max_in_flight == 1:
+        raise wrong
     plain = replace(inputs, persistent=bool(inputs.persistent), subtile=inputs.subtile or 1)
     try:
         made = generate(plain, replace(options, max_in_flight=1), on_progress)

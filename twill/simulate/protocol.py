@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError
 from twill.ir.channels import Channel, DependenceBarrier, OrderBarrier
 from twill.ir.effects import at, effects
 from twill.ir.operands import Iteration
@@ -32,12 +32,8 @@ from twill.simulate.actions import Action
 T = TypeVar("T")
 
 
-class HazardError(TwillError):
-    """A warp program does what it must not; the message says what, where and in which iteration. That is a
-    defect of the generator."""
-
-    def __init__(self, message: str) -> None:
-        super().__init__(message, help="this is a defect in Twill: please report it with the TTGIR")
+class HazardError(DefectError):
+    """A warp program does what it must not; the message says what, where and in which iteration."""
 
 
 SlotState = tuple[int, frozenset[int], int, frozenset[int], frozenset[int]]

@@ -8,7 +8,7 @@ registers' names, and refusals that point at the operation. Nothing here knows o
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError, TwillError
 from twill.ir.loop import (
     Block,
     Carried,
@@ -96,9 +96,14 @@ class Code:
 
     def refuse(self, what: str, op: Op, help: str | None = None) -> TwillError:
         """An error that shows the operation's line."""
-        return TwillError(
-            what, op.location, text=self.module.text.splitlines()[op.location.line - 1], help=help
-        )
+        return TwillError(what, op.location, text=self._line(op), help=help)
+
+    def defect(self, what: str, op: Op) -> DefectError:
+        """The same, of what Twill has made of the operation."""
+        return DefectError(what, op.location, text=self._line(op))
+
+    def _line(self, op: Op) -> str:
+        return self.module.text.splitlines()[op.location.line - 1]
 
 
 @dataclass(frozen=True, slots=True)

@@ -147,7 +147,7 @@ def _location(
     defined = interval.firsts[writer.id]
     made, _ = group.when(interval.sequence[defined].time)
     if back - made < (0 if defined < position else 1):
-        raise group.code.refuse(
+        raise group.code.defect(
             f"{leaf.value.name} would be read before it is computed", group.code.ops[writer.ops[-1]]
         )
     age = back - made - (0 if _assigned(interval, leaf.source) < position else 1)

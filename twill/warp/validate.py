@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import prod
 
-from twill.diagnostics import Location, TwillError
+from twill.diagnostics import DefectError, Location
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.effects import effects, registers
 from twill.ir.operands import Iteration, Register
@@ -51,7 +51,7 @@ Complaint = tuple[str, Location | None]
 
 
 def validate(program: Program, limits: Limits) -> None:
-    """Raises TwillError for the first complaint."""
+    """Raises DefectError for the first complaint."""
     for what, where in complaints(program, limits):
         lines = program.module.text.splitlines()
         text = (
@@ -59,12 +59,7 @@ def validate(program: Program, limits: Limits) -> None:
             if where and where.file == program.module.file and where.line <= len(lines)
             else None
         )
-        raise TwillError(
-            f"the generated program is wrong: {what}",
-            where,
-            text=text,
-            help="this is a defect in Twill: please report it with the TTGIR",
-        )
+        raise DefectError(f"the generated program is wrong: {what}", where, text=text)
 
 
 def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError
 from twill.ir.channels import Channel
 from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
@@ -233,7 +233,7 @@ class Scope:
         return form
 
     def form(self, value: Value) -> Form:
-        """Raises TwillError where nothing says what it is."""
+        """Raises DefectError where nothing says what it is."""
         if value.id in self.values:
             return self.values[value.id]
         if any(value is arg for arg in self.program.function.args):
@@ -241,7 +241,7 @@ class Scope:
         maker = self.program.op(value.producer) if value.producer is not None else None
         if maker is not None and role(maker) == "constant":
             return self._constant(maker)
-        raise TwillError(f"{value.name} has no location", maker.location if maker else None)
+        raise DefectError(f"{value.name} has no location", maker.location if maker else None)
 
     def _constant(self, op: Op) -> Form:
         try:

@@ -10,7 +10,7 @@ error here and not a wrong number later.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError
 from twill.ir.effects import SlotPhase, at, effects, registers
 from twill.ir.operands import At, OperandLocation, Register, Slot, TensorMemory
 from twill.ir.problem import Time
@@ -313,7 +313,7 @@ def _check(run: _Run, step: Step, i: int, total: int) -> None:
             op = run.code.ops[ops[-1]] if ops else None
             name = op.name if op else type(statement).__name__
             problem = f"{read.location.variable} is overwritten before {name} has read it"
-            raise run.code.refuse(problem, op) if op else TwillError(problem, run.code.function.location)
+            raise run.code.defect(problem, op) if op else DefectError(problem, run.code.function.location)
 
 
 def _partly_issued(statement: Statement, held: tuple[int, int] | None) -> bool:
