@@ -126,6 +126,6 @@ def test_blocks_for_which_schedules_leave_room_have_registers_enough() -> None:
 
     def lowered_with(room: int) -> int:
         made, _ = program(found, lambda problem: replace(kept, problem=problem), Options(room=room))
-        return made.resident_blocks
+        return made.launch.blocks
 
     assert (lowered_with(1), lowered_with(2)) == (1, 2)

@@ -22,6 +22,8 @@ from twill.launch.build import severity
 from twill.subtiles import COUNT
 from twill.warp.thread_block import granted, regranted
 
+FEW_BLOCKS = 2
+"""Thread blocks on an SM of which one is worth more than the registers of a thread that holds tiles."""
 FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
 LEAST_GROUPS = 3
@@ -226,12 +228,17 @@ def _retries(
     if inputs.registers is not None:
         return
     slowest = SLOWER * pace_of_sm(made)
+    blocks = [
+        _Retry(what, f"{what} at most", making(made.inputs, count), slowest)
+        for count in _fewer_blocks(made)
+        for what in [f"{count} thread blocks on an SM"]
+    ]
+    few = made.program.resident_blocks <= FEW_BLOCKS
+    yield from () if few else blocks
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
         what = f"{MORE_WARPS} warps that hold tiles"
         yield _Retry(what, what, making(replace(made.inputs, warps=MORE_WARPS)), slowest)
-    for blocks in _fewer_blocks(made):
-        what = f"{blocks} thread blocks on an SM"
-        yield _Retry(what, f"{what} at most", making(made.inputs, blocks), slowest)
+    yield from blocks if few else ()
     for groups in _fewer_groups(inputs, made):
         what = f"{groups} warp groups"
         fewer = making(replace(made.inputs, groups=groups))

@@ -20,7 +20,7 @@ from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
 from twill.loop_nest import NoScheduleError
 from twill.subtiles import COUNT, better, divided, matching, note
-from twill.warp.plan import Draft
+from twill.warp.plan import Draft, most_blocks
 
 DIVIDED, PERSISTENT = "divided into sub-tiles", "made persistent"
 FORMS = 2
@@ -124,7 +124,8 @@ def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated)
     from twill.persistence import faster, open_to_it
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
-    if decided or session.kept or not open_to_it(written.program, written.loops):
+    alone = most_blocks(session.options.lowering, written.loops[0].machine) == 1
+    if decided or alone or session.kept or not open_to_it(written.program, written.loops):
         return ()
     other = _alternative(replace(written.inputs, persistent=True), session)
     why = other and faster((written.program, written.loops), (other.program, other.loops))

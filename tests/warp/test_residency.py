@@ -9,10 +9,12 @@ from tests.kernels.programs import changed, loops, program
 from twill.costs.machine import load
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Scalar, Tensor
+from twill.ir.schedule import Group
 from twill.ops.table import role
+from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp.channels import ChannelPlan, deepen
 from twill.warp.plan import Options
-from twill.warp.residency import enough_slots, shared_bytes
+from twill.warp.residency import enough_slots, never_waits, shared_bytes
 from twill.warp.validate import validate
 
 SHARED_BY = {"matmul_32": 3, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}
@@ -36,6 +38,12 @@ def test_one_block_has_the_shared_memory_that_several_would_have_together() -> N
     assert one.launch.blocks == 1
     assert one.shared.bytes > many.shared.bytes
     assert max(group.registers for group in one.groups) > max(group.registers for group in many.groups)
+
+
+@pytest.mark.parametrize(("blocks", "most"), [(132, 1), (133, 2), (264, 2), (None, 3)])
+def test_no_more_blocks_share_an_sm_than_a_launch_has_for_it(blocks: int | None, most: int) -> None:
+    assert load("h200").multiprocessors == 132
+    assert changed("matmul_32", Options(blocks=blocks)).resident_blocks == most
 
 
 @pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "grouped", "gemm_persistent"])
@@ -81,3 +89,27 @@ def test_loads_of_many_blocks_do_not_run_far_ahead(kernel: str) -> None:
     assert loaded
     assert max(channel.depth for channel in loaded) <= residency.slots
     assert made.launch.blocks * sum(one.depth * one.stride for one in loaded) <= residency.in_flight
+
+
+def test_a_group_that_waits_for_nothing_loads_within_one_that_computes() -> None:
+    """Every tile has a slot of its own: an SM holds a warp less of each of its blocks."""
+    made = program("straight")
+    assert made.by_tma is not None
+    assert made.by_tma.within
+    assert made.by_tma.blocks == 2 > made.launch.blocks
+    assert made.by_tma.threads == 32 * sum(group.warps for group in made.groups if not group.only_moves)
+    form = tiled_form(made)
+    assert form is not None
+    loading, first, *_ = sorted(
+        form.program.groups, key=lambda group: (not group.only_moves, group.first_warp)
+    )
+    assert (loading.first_warp, loading.warps, first.first_warp) == (0, 1, 0)
+
+
+@pytest.mark.parametrize(("fills", "depth", "waits"), [(2, 2, False), (3, 2, True), (None, 2, True)])
+def test_a_group_that_loads_waits_where_a_slot_is_filled_again(
+    fills: int | None, depth: int, waits: bool
+) -> None:
+    one = SlotTensor("x", (64, 64), Scalar("bf16"), None, 0, 8192)
+    plan = ChannelPlan("x", 0, (1,), (one,), "cp_async", depth, ((),), fills=fills)
+    assert never_waits((Group(0, 1, 24), Group(1, 4, 128)), (plan,)) != waits

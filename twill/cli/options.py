@@ -245,6 +245,12 @@ program_options = _group(
         help="Number of slots of a channel; repeatable.",
     ),
     _option(
+        "--blocks",
+        type=_POSITIVE,
+        metavar="N",
+        help="Thread blocks of a launch: with no more than SMs, one block gets all of an SM.",
+    ),
+    _option(
         "--tiles-in-flight",
         "tiles",
         type=_POSITIVE,
@@ -343,6 +349,7 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
     depths = dict(options["depths"]) | dict(options["slots"])
     lowering = Options(
         depths=depths,
+        blocks=options["blocks"],
         tiles=options["tiles"],
         pairs=options["pairs"],
         cluster=options["cluster"],

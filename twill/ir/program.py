@@ -94,6 +94,9 @@ class Launch:
     even: bool = False
     """All threads keep the registers that they begin with: there is no setmaxnreg, and narrow groups need no
     warpgroup."""
+    within: bool = False
+    """The first warp of the first group that computes executes the group that loads, before its own: every
+    tile has a slot of its own, so loads wait for nothing."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -111,7 +114,7 @@ class Program:
     launch: Launch
     by_tma: Launch | None = None
     """In place of `launch`, where all tiles that threads could copy are loaded by TMA and that lets an SM
-    hold more thread blocks: each group that loads is one warp."""
+    hold more thread blocks: each group that loads is one warp, of its own or `within` another group."""
     tensor_memory: tuple[TensorTile, ...] = ()
     """Empty on machines without."""
     pairs: bool = False

@@ -11,6 +11,7 @@ from twill.diagnostics import TwillError
 from twill.ir.channels import CLAIMS
 from twill.ir.distribution import root
 from twill.ir.loop import GRID, Linear, Module, Op, Tensor
+from twill.ir.machine import Machine
 from twill.ir.program import Launch, Program
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
@@ -28,6 +29,7 @@ from twill.warp.residency import (
     enough_slots,
     even_launches,
     hides_arrival,
+    never_waits,
     shared_bytes,
     sharing,
     stays_in_cache,
@@ -50,6 +52,8 @@ class Options:
     settings: Settings = field(default_factory=Settings)
     most_blocks: int = 32
     """Thread blocks that an SM holds at the same time, at most."""
+    blocks: int | None = None
+    """Thread blocks of a launch, where that is known: no more of them share an SM than it gets."""
     room: int = 1
     """Thread blocks for which the schedules leave room on an SM: these are taken to have registers enough,
     which ptxas may deny."""
@@ -292,15 +296,28 @@ def _resident(
         cached = stays_in_cache(memory.plans, machine, blocks)
         return memory if hidden and cached else None
 
-    given, machine = (design.code, design.granted, loops, design.options.most_blocks), loops[0][0].machine
+    machine = loops[0][0].machine
+    given = (design.code, design.granted, loops, most_blocks(design.options, machine))
     possible = candidates(*given, design.options.room)
     found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
     memory, blocks = next(found, (alone, 1))
     copies = all_tiles(design.code, design.granted, alone.plans, machine)
-    for launch in even_launches(*given) if copies else ():
-        if launch.blocks > blocks and (more := shared_by(launch.blocks)):
-            return more, blocks, launch
-    return memory, blocks, None
+    by_tma, single = None, design.options.cluster == 1
+    for within in (True, False) if copies else ():
+        for launch in even_launches(*given, within=within):
+            most = by_tma.blocks if by_tma else blocks
+            more = shared_by(launch.blocks) if launch.blocks > most else None
+            if more and (not within or (single and never_waits(design.granted, more.plans))):
+                memory, by_tma = more, launch
+                break
+    return memory, blocks, by_tma
+
+
+def most_blocks(options: Options, machine: Machine) -> int:
+    """Thread blocks of an SM, at most."""
+    if options.blocks is None or machine.multiprocessors is None:
+        return options.most_blocks
+    return min(options.most_blocks, -(-options.blocks // machine.multiprocessors))
 
 
 def _slots_read(store: Task, channels: Iterable[ChannelPlan]) -> Iterable[str]:

@@ -50,24 +50,29 @@ def candidates(
 
 
 def even_launches(
-    code: Code, granted: Sequence[Granted], loops: Sequence[tuple[Scheduled, Sequence[Task]]], most: int
+    code: Code,
+    granted: Sequence[Granted],
+    loops: Sequence[tuple[Scheduled, Sequence[Task]]],
+    most: int,
+    within: bool = False,
 ) -> Iterator[Launch]:
-    """Launches in which each group that loads is one warp and all threads have the same registers, with the
-    most thread blocks first. The four partitions of an SM hold whole warps."""
+    """Launches in which each group that loads is one warp, of its own or `within` a group that computes, and
+    all threads have the same registers, with the most thread blocks first. The four partitions of an SM hold
+    whole warps."""
     machine = loops[0][0].machine
     residency, limits = machine.residency, machine.limits
     if residency is None or _persistent(code, [scheduled for scheduled, _ in loops]):
         return
     step, mmas = limits.register_step, _mmas(code)
     wide = [group for group in granted if not thread_block.only_moves(group)]
-    warps = sum(group.warps for group in wide) + len(granted) - len(wide)
+    warps = sum(group.warps for group in wide) + (0 if within else len(granted) - len(wide))
     beside = [mmas.together + residency.beside_mma] * bool(mmas.single)
     least = beside + [_used(group, step, residency) for group in wide]
     for blocks in range(min(most, residency.blocks), 1, -1):
         share = limits.registers_total // (4 * 32 * -(-blocks * warps // 4)) // step * step
         registers = min(limits.registers_per_thread // step * step, share)
         if registers >= max(least) and 32 * warps * blocks <= residency.threads:
-            yield Launch(32 * warps, registers, blocks, even=True)
+            yield Launch(32 * warps, registers, blocks, even=True, within=within)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +173,17 @@ def all_tiles(code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPla
     long = any(plan.fills is not None and plan.fills >= residency.long_loop for plan in copied)
     only = bool(copied) and tiles and all(plan.filled_by in LOADED for plan in filled)
     return only and not long and not code.reloaded
+
+
+def never_waits(granted: Sequence[Granted], plans: Sequence[ChannelPlan]) -> bool:
+    """Whether the only group that loads has a slot for every tile of a thread block, so that it waits for no
+    group that computes."""
+    moving = [group.id for group in granted if thread_block.only_moves(group)]
+    filled = [plan for plan in plans if plan.producer in moving]
+    return len(moving) == 1 and all(
+        plan.filled_by in LOADED and (plan.once or (plan.fills is not None and plan.fills <= plan.depth))
+        for plan in filled
+    )
 
 
 def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> bool:

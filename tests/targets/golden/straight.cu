@@ -13,7 +13,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __launch_bounds__(384, 1)
+__global__ void __maxnreg__(128)
 straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_o_desc, const __grid_constant__ CUtensorMap map_z_15, __half* q, __half* k, __half* v, __half* o, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -34,7 +34,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -180,12 +179,10 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
             }
             count_s_s_2 += trips_0;
             count_z_15 += trips_0;
+            __syncwarp();
         }
-    }
-    if (warp_index() - 4 < 4) {
-        registers_increase<224>();
         // ---- group 1: 4 warps
-        ThreadCoordinates thread(4);
+        ThreadCoordinates thread(0);
         uint32_t count_s_s_2 = 0;
         uint32_t count_p_21 = 0;
         int32_t trips_0 = 0;
@@ -482,10 +479,9 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
         count_s_s_2 += trips_0;
         count_p_21 += trips_0;
     }
-    if (warp_index() - 8 < 4) {
-        registers_increase<232>();
+    if (warp_index() - 4 < 4) {
         // ---- group 2: 4 warps
-        ThreadCoordinates thread(8);
+        ThreadCoordinates thread(4);
         uint32_t count_z_15 = 0;
         uint32_t count_p_21 = 0;
         int32_t trips_0 = 0;
@@ -1622,7 +1618,7 @@ straight_launch(__half* q, __half* k, __half* v, __half* o, int32_t K, int grid_
     by_tma = by_tma && !tensor_map<2>(&map_z_15, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     if (by_tma) {
         if (const cudaError_t status = allow_shared_memory<straight_tma_kernel>(66624)) return status;
-        straight_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 66624, stream>>>(map_q_desc, map_k_desc, map_o_desc, map_z_15, q, k, v, o, K);
+        straight_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66624, stream>>>(map_q_desc, map_k_desc, map_o_desc, map_z_15, q, k, v, o, K);
         return cudaGetLastError();
     }
     if (const cudaError_t status = allow_shared_memory<straight_kernel>(66624)) return status;

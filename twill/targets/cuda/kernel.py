@@ -304,6 +304,7 @@ def _warpgroup(form: TiledForm, tensor_core: TensorCore, warp: int) -> list[str]
     groups = [group for group in program.groups if warp <= group.first_warp < warp + 4]
     if not groups:
         return []
+    groups = sorted(groups, key=lambda group: not (program.launch.within and group.only_moves))
     last = max(warp + 4, groups[-1].first_warp + groups[-1].warps)
     registers = max(group.registers for group in groups)
     change = "registers_increase" if registers > program.launch.entry_registers else "registers_decrease"
@@ -313,6 +314,7 @@ def _warpgroup(form: TiledForm, tensor_core: TensorCore, warp: int) -> list[str]
     for group in groups:
         whole = group.first_warp == warp and group.warps == last - warp
         body = _role(form, tensor_core, group)
+        body += ["__syncwarp();"] if program.launch.within and group.only_moves else []
         inside = [f"if ({_among(own, group.first_warp, group.warps)}) {{", *indented(body), "}"]
         lines += indented(body if whole else inside)
     return [*lines, "}"]

@@ -122,13 +122,16 @@ def _tiled(program: Program, load: TileLoad, channel: Channel) -> TiledLoad | No
 
 
 def _launched(program: Program) -> Program:
-    """As it is launched where each group that loads is one warp."""
+    """As it is launched where each group that loads is one warp, of its own or within the first group that
+    computes."""
     launch = program.by_tma
     if launch is None or any(group.warps > 1 for group in program.groups if group.only_moves):
         return program
-    widths = {group.id: group.warps for group in program.groups}
+    own = [group for group in program.groups if not (launch.within and group.only_moves)]
+    widths = {group.id: group.warps for group in own}
+    first = {group: first_warp(group, widths) for group in widths}
     groups = (
-        replace(group, first_warp=first_warp(group.id, widths), registers=launch.entry_registers)
+        replace(group, first_warp=first.get(group.id, 0), registers=launch.entry_registers)
         for group in program.groups
     )
     return replace(program, launch=launch, groups=tuple(groups))
