@@ -146,7 +146,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     from twill.warp.validate import validate
 
     lowering = session.options.lowering
-    in_order = inputs.in_order or lowering.pairs or lowering.dynamic
+    in_order = inputs.in_order or lowering.pairs or lowering.cluster > 1 or lowering.dynamic
     inputs = replace(inputs, in_order=in_order, pairs=lowering.pairs)
     found = cases(replace(inputs, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
     refuse_foreign(session.kept, [case.problem.name for case in found])

@@ -8,6 +8,9 @@ import pytest
 from tests.kernels.programs import CLUSTERED, changed, cuda, loops, program
 from tests.simulate.mutate import mutants
 from twill.diagnostics import TwillError
+from twill.generate import generate
+from twill.generated import GenerateOptions
+from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.ir.statements import Advance, ConsumerRelease, ConsumerWait, ProducerLoad
 from twill.simulate.explore import adversaries, explore, same, synchronizations
@@ -45,6 +48,16 @@ def test_tiles_that_do_not_depend_on_the_program_are_shared(kernel: str, tiles: 
 def test_numbers_of_tiles_must_be_even_where_programs_follow_from_them() -> None:
     assert even("gemm_clustered") == even("gemm_persistent_clustered") == even("neighbours_clustered") == 1
     assert even("matmul_e4m3_clustered") == even("fa_fwd_clustered") == 0
+
+
+def test_a_kernel_made_persistent_shares_the_same_tiles() -> None:
+    """Its tiles keep their order in every wave, and its numbers of tiles are computed in the loop over them."""
+    inputs = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", persistent=True)
+    kept = ("reports/schedules/gemm.persistent.for.0.for.0.json",)
+    made = generate(inputs, GenerateOptions(schedules=kept, check=False, lowering=Options(cluster=2)))
+    (channel,) = made.program.channels
+    assert [tensor.multicast for tensor in channel.tensors] == [None, 0]
+    assert len(made.program.even) == 1
 
 
 @pytest.mark.parametrize(

@@ -46,14 +46,14 @@ def parities(code: Code, even: frozenset[int] = frozenset()) -> Mapping[int, Par
     return found
 
 
-def _block(block: Block, found: dict[int, Parity], even: frozenset[int] = frozenset()) -> None:
+def _block(block: Block, found: dict[int, Parity], even: frozenset[int]) -> None:
     for op in block.ops:
         if any(value.id in even for value in op.results):
             continue
         if role(op) == "for":
-            _for(op, found)
+            _for(op, found, even)
         elif role(op) == "if":
-            _if(op, found)
+            _if(op, found, even)
         elif op.regions:
             _anything(op, found)
         else:
@@ -87,7 +87,7 @@ def _made(op: Op, operands: Sequence[Parity]) -> Parity:
             return Parity.SAME if pure and all(one in COMMON for one in operands) else Parity.OTHER
 
 
-def _for(op: Op, found: dict[int, Parity]) -> None:
+def _for(op: Op, found: dict[int, Parity], even: frozenset[int]) -> None:
     """Where both programs run it equally often; otherwise nothing is known of what it computes."""
     block = op.regions[0].blocks[0]
     induction = block.args[0]
@@ -99,7 +99,7 @@ def _for(op: Op, found: dict[int, Parity]) -> None:
     found[induction.id] = _join(found.get(induction.id), made)
     for one in carries(op):
         found[one.arg.id] = _join(found.get(one.arg.id), found.get(one.init.id, Parity.OTHER))
-    _block(block, found)
+    _block(block, found, even)
     for one in carries(op):
         found[one.arg.id] = _join(found[one.arg.id], found.get(one.yielded.id, Parity.OTHER))
     for result, arg in final(op):
@@ -113,10 +113,10 @@ def as_often(op: Op, found: Mapping[int, Parity]) -> bool:
     return all(one in COMMON for one in bounds) or bounds == [Parity.PAIR, Parity.EVEN, Parity.EVEN]
 
 
-def _if(op: Op, found: dict[int, Parity]) -> None:
+def _if(op: Op, found: dict[int, Parity], even: frozenset[int]) -> None:
     blocks = [region.blocks[0] for region in op.regions if region.blocks]
     for block in blocks:
-        _block(block, found)
+        _block(block, found, even)
     same = found.get(op.operands[0].id) in COMMON
     for position, result in enumerate(op.results):
         for block in blocks:
@@ -155,13 +155,21 @@ def quotients(code: Code) -> tuple[int, ...]:
 def _of_arguments(code: Code) -> Iterator[Op]:
     """The operations on scalars that the host can execute."""
     known = {value.id for value in code.function.args}
-    for op in code.function.body.blocks[0].ops if code.function.body else ():
+    for op in _unconditional(code.function.body.blocks[0]) if code.function.body else ():
         row = lookup(op.name)
         pure = row is not None and repeatable(row, op) and not op.regions and role(op) not in _OF_PROGRAM
         if pure and all(value.id in known for value in op.operands):
             known |= {value.id for value in op.results}
             if op.operands and all(isinstance(value.type, Scalar) for value in op.results):
                 yield op
+
+
+def _unconditional(block: Block) -> Iterator[Op]:
+    """The operations of a block and of the loops in it: a kernel made persistent has its own in a loop."""
+    for op in block.ops:
+        yield op
+        if role(op) == "for":
+            yield from _unconditional(op.regions[0].blocks[0])
 
 
 _OF_PROGRAM = ("program_id", "num_programs", "pointer_load")
