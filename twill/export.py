@@ -12,7 +12,6 @@ from twill.diagnostics import TwillError
 from twill.generated import Generated
 from twill.ir.names import identifier
 from twill.ir.program import Program
-from twill.ir.statements import Pipelined, walk
 
 Language: TypeAlias = Literal["gluon", "tilelang"]
 
@@ -47,18 +46,8 @@ def _not_expressed(program: Program, to: Language) -> str:
         return "tiles that thread blocks claim while they run"
     if program.parts:
         return "elements computed by polynomials"
-    if to == "gluon" and any(tile.counter for tile in program.tensor_memory):
-        return "accumulators that alternate"
-    # Some schedules of such kernels read tensor memory before it is written, as Triton compiles them.
-    if to == "gluon" and program.tensor_memory and len(_pipelined(program)) > 1:
-        return "several pipelined loops with tensor memory"
-    return ""
-
-
-def _pipelined(program: Program) -> set[int]:
-    """The scheduled loops, by their operations."""
-    statements = (one for group in program.groups for one in walk(group.body))
-    return {one.op for one in statements if isinstance(one, Pipelined)}
+    alternating = to == "gluon" and any(tile.counter for tile in program.tensor_memory)
+    return "accumulators that alternate" if alternating else ""
 
 
 def _compiled(text: str, program: Program, arch: str, limit: int) -> None:

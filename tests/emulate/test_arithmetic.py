@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from tests.emulate.ptx import Array, evaluate
+from twill.emulate import HazardError
 
 RANDOM = np.random.default_rng(7)
 EDGES = (0, 1, 2, 31, 32, 33, 0x7FFFFFFF, 0x80000000, 0x80000001, 0xFFFFFFFF, 0xFFFFFFFE, 0xFFFF, 0x10000)
@@ -494,6 +495,16 @@ def test_moves_between_sizes() -> None:
     assert evaluate(text, 64, WORDS, OTHERS).tolist() == expected(
         lambda a, b: a | b << 32, WORDS, OTHERS, bits=64
     )
+
+
+def test_the_defined_half_of_a_register_can_be_unpacked() -> None:
+    """Compilers pack a value beside one that nothing writes, and unpack the value alone."""
+    packed = "mov.b64 %d9, {{%r99, {a}}};\n"
+    assert evaluate(packed + "mov.b64 {{_, {d}}}, %d9;", 32, WORDS).tolist() == expected(lambda a: a, WORDS)
+    with pytest.raises(HazardError, match="never written"):
+        evaluate(packed + "mov.b64 {{{d}, _}}, %d9;", 32, WORDS)
+    with pytest.raises(HazardError, match="never written"):  # the register is written elsewhere too
+        evaluate(packed + "mov.b64 %d9, %d33;\nmov.b64 {{_, {d}}}, %d9;", 32, WORDS)
 
 
 def test_packed_single_floats() -> None:

@@ -201,7 +201,6 @@ def test_layouts_of_groups_with_other_numbers_of_warps() -> None:
         ("gemm_persistent.sm100", "alternate"),
         ("gemm_pairs.sm100", "pairs of thread blocks"),
         ("gemm_clustered", "cluster share"),
-        ("fa_fwd_causal.sm100", "several pipelined loops"),
         ("fa_fwd_subtiled_polynomial.sm100", "polynomials"),
     ],
 )

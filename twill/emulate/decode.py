@@ -7,6 +7,7 @@ address: those rows are filled when a warp starts.
 """
 
 import struct
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -144,6 +145,14 @@ class Decoder:
     known: dict[object, int] = field(default_factory=dict[object, int])
     watched: frozenset[int] = frozenset()
     """32-bit registers that wgmma uses."""
+    writers: Counter[str] = field(default_factory=Counter[str])
+    """By register: the instructions whose first operand it is, or is a part of."""
+
+    def __post_init__(self) -> None:
+        for one in self.function.instructions:
+            first = one.operands[0] if one.operands else None
+            parts = first.items if isinstance(first, Vector) else (first,)
+            self.writers.update(part.name for part in parts if isinstance(part, Register))
 
     def fail(self, one: Instruction, what: str = "") -> Exception:
         return unknown(one, self.module.file, self.module.lines, what)

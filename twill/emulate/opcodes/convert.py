@@ -23,7 +23,8 @@ def _mov(one: Instruction, decoder: Decoder) -> Step:
     if isinstance(target, Vector):
         return _unpack(target, decoder.source(source, dtype), decoder)
     if isinstance(source, Vector):
-        return _pack(decoder.target(target, dtype), source, decoder)
+        alone = isinstance(target, Register) and decoder.writers[target.name] == 1
+        return _pack(decoder.target(target, dtype), source, decoder, alone=alone)
     to, by = decoder.target(target, dtype), decoder.source(source, dtype)
     if size(dtype) == 128:
         return lift(np.positive, to, [by])
@@ -61,13 +62,23 @@ def _unpack(target: Vector, source: Ref, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         parts = warp.files[whole][source.index].view(kind).reshape(32, -1)
         valid = warp.valid[source.code][source.index]
+        packed = _defined_parts(warp).get((source.code, source.index), ())
+        known = [valid | one for one in packed] if len(packed) == len(refs) else [valid] * len(refs)
         for i, ref in enumerate(refs):
-            put(warp, ref, parts[:, i].copy(), valid)
+            put(warp, ref, parts[:, i].copy(), known[i])
 
     return run
 
 
-def _pack(target: Ref, source: Vector, decoder: Decoder) -> Step:
+def _defined_parts(warp: Warp) -> dict[tuple[int, int], tuple[int, ...]]:
+    """By code and index of a register that was packed from parts of which some are undefined: the lanes in
+    which each part is defined."""
+    return warp.state.setdefault("packed", {})
+
+
+def _pack(target: Ref, source: Vector, decoder: Decoder, *, alone: bool) -> Step:
+    """A register from parts. Where nothing else writes it (`alone`), those of its parts that are defined may
+    be unpacked though others are not."""
     whole = next(bits for bits, code in CODES.items() if code == target.code)
     width = whole // len(source.items)
     refs = [decoder.source(item, natural(max(16, width), "b")) for item in source.items]
@@ -78,6 +89,12 @@ def _pack(target: Ref, source: Vector, decoder: Decoder) -> Step:
         for i, ref in enumerate(refs):
             made[:, i] = get(warp, ref)
             valid &= warp.valid[ref.code][ref.index]
+        if alone and (valid != warp.mask or (target.code, target.index) in _defined_parts(warp)):
+            old = _defined_parts(warp).get((target.code, target.index), (0,) * len(refs))
+            now = [warp.valid[ref.code][ref.index] for ref in refs]
+            _defined_parts(warp)[target.code, target.index] = tuple(
+                before & ~warp.mask | after & warp.mask for before, after in zip(old, now, strict=True)
+            )
         put(warp, target, made.reshape(-1).view(f"uint{min(whole, 64)}"), valid)
 
     return run
