@@ -115,7 +115,7 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
         case ProducerLoad(channel=name, at=at):
             _acquire(run, group, action, name, at)
             _tell(run, "full", name, action.sequence(name, at.iteration), threads)
-        case StoreTile(buffer=buffer):
+        case StoreTile(buffer=buffer, staged=True):
             _staged(run, threads, buffer)
         case ProducerStore(channel=name, at=at, reads=reads):
             _acquire(run, group, action, name, at)
