@@ -188,7 +188,7 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
     else:
         from twill.smt.search import search
 
-        result = search(problem, options, report, begin, made, began)
+        result = search(problem, options, report, begin, made or rough, began)
     if result.status == "unknown" and rough is None:
         rough = _rough(problem, options, begin, report, LAST_RESORT)
     return result if rough is None else _or_rough(result, rough)

@@ -61,8 +61,7 @@ def search(
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
-    this search. `made` is a schedule at its lower end, where one is known; the time limit counts from
-    `began` on.
+    this search. `made` is a schedule, where one is known; the time limit counts from `began` on.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
@@ -171,10 +170,11 @@ def _decided(setting: Setting, evidence: Evidence, *, any_answer: bool = False) 
     pending = list(projections(setting.problem)) if setting.joint and setting.problem.monotone else []
     while pending and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
-    evidence = early(setting, evidence)
+    before, evidence = evidence.best, early(setting, evidence)
     if any_answer and evidence.best:
         return evidence
-    evidence, agenda = _settled(setting, evidence, agenda)
+    if evidence.best is not before:
+        evidence, agenda = _settled(setting, evidence, agenda)
     while evidence.open and setting.remaining > 0 and not (any_answer and evidence.best):
         evidence, agenda = _glanced(setting, evidence, agenda)
         agenda, interval = _next(setting, evidence, agenda)
