@@ -223,6 +223,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.narrow_exchanges import narrowed
     from twill.extract.rewrite.narrow_modules import WARPS, widened
     from twill.extract.rewrite.predication import predicated
+    from twill.extract.rewrite.prefetched import loaded_in_place
     from twill.extract.rewrite.shared_operands import staged_operands
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.rewrite.split_branches import split_branches
@@ -235,7 +236,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
-    plain = without_tensor_copies(from_iteration(in_loops(split_branches(flat))))
+    plain = without_tensor_copies(loaded_in_place(from_iteration(in_loops(split_branches(flat)))))
     return literal_layouts(on_the_device(plain), everywhere=everywhere)
 
 

@@ -866,6 +866,22 @@ def walled(
 
 
 @triton.jit
+def ahead(
+    a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, each BLOCK_K columns of a times scales of their rows, which the iteration before has loaded."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    scale = tl.load(scales + m)
+    for i in range(0, K, BLOCK_K):
+        s = tl.dot(tl.load(a + m[:, None] * K + i + k[None, :]), tl.load(b + n[:, None] * K + i + k[None, :]).T)
+        acc += s * scale[:, None]
+        scale = tl.load(scales + (i // BLOCK_K + 1) * M + m, mask=i + BLOCK_K < K, other=0.0)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def strips(
     a, b, c, M, N, K, taps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1359,6 +1375,9 @@ TWILL = {
         "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
     },
     "straight": STATE,
+    "ahead": {
+        **HALF, **dict.fromkeys(("scales", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "walled": {**HALF, "c": "*fp32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4},
     "highest_bytes": {
         "a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "M": "i32", "N": "i32", "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 128, "num_warps": 8,
@@ -1478,6 +1497,7 @@ VARIANTS = {
     "matmul_half": ("matmul_into", {}),
     "matmul_32_half": ("matmul_into", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
+    "ahead": ("ahead", {}),
     "walled": ("walled", {}),
     "highest_bytes": ("highest_bytes", {}),
     "strips": ("strips", {}),

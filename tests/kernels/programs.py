@@ -50,6 +50,7 @@ FORMS = (
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
     "queries_across",
     "walled",
+    "ahead",
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer", "matmul_32_half"),
     *("nearest", "nearest_across", "nearest_32"),
     *("jumping", "query_gradient", "query_gradient_16", "queries", "masked", "deflated", "faded", "aged", "gram", "decayed", "columns"),

@@ -127,11 +127,11 @@ def _edits(module: Module, loop: Loop, linear: Sequence[_Linear], number: int) -
     head = _Writer(module, makers, f"%twill_begin{number}_")
     count = _iteration(head, loop)
     names = {one.carried.arg.name: _value(head, one, count) for one in linear}
-    yield _header(module, loop, gone)
+    yield without_carried(module, loop, gone)
     yield Edit(loop.body.ops[0].span.start, loop.body.ops[0].span.start, head.text)
     yield from _body(module, loop, linear, names)
-    yield _yield(module, loop, gone, names)
-    yield from _attributes(module, loop)
+    yield yielding(module, loop, gone, names)
+    yield from without_stale(module, loop)
     tail = _Writer(module, makers, f"%twill_end{number}_")
     yield from _results(module, loop, linear, tail, replace(tail, prefix=f"%twill_grown{number}_", lines=[]))
 
@@ -229,7 +229,7 @@ def _cast(out: _Writer, value: str, kind: str, wanted: str) -> str:
 # --- what becomes of the loop -----------------------------------------------------------------------------
 
 
-def _header(module: Module, loop: Loop, gone: frozenset[int]) -> Edit:
+def without_carried(module: Module, loop: Loop, gone: frozenset[int]) -> Edit:
     """The loop's results, initial values and types without those that are gone."""
     begin, end = loop.op.span.start, loop.body.ops[0].span.start
     text = module.text[begin:end]
@@ -277,7 +277,7 @@ def _dead(loop: Loop, linear: Sequence[_Linear]) -> Iterator[tuple[Op, int]]:
             yield op, loop.body.ops[loop.body.ops.index(op) + 1].span.start
 
 
-def _yield(module: Module, loop: Loop, gone: frozenset[int], names: Mapping[str, str]) -> Edit:
+def yielding(module: Module, loop: Loop, gone: frozenset[int], names: Mapping[str, str]) -> Edit:
     op = loop.body.ops[-1]
     values = _kept([names.get(value.name, value.name) for value in op.operands], gone)
     types = _kept(_types(module, op), gone)
@@ -288,7 +288,7 @@ def _yield(module: Module, loop: Loop, gone: frozenset[int], names: Mapping[str,
     )
 
 
-def _attributes(module: Module, loop: Loop) -> Iterator[Edit]:
+def without_stale(module: Module, loop: Loop) -> Iterator[Edit]:
     begin, end = loop.body.ops[-1].span.end, loop.op.span.end
     for place in finditer(rf"{STALE},\s*|(?:,\s*)?{STALE}", module.text[begin:end]):
         yield Edit(begin + place.start(), begin + place.end(), "")
@@ -309,7 +309,7 @@ def _results(
         start = behind if outside is None else outside.op.span.start
         yield Edit(start, start, grown.text)
         yield Edit(behind, behind, tail.text)
-    yield from _renumbered(module, loop, {one.position for one in linear}, gone)
+    yield from renumbered(module, loop, {one.position for one in linear}, gone)
 
 
 def _invariant_in(module: Module, loop: Loop, steps: Sequence[Value]) -> Loop | None:
@@ -334,7 +334,7 @@ def _following(loop: Loop) -> tuple[Op, ...]:
     return home.ops[[op is loop.op for op in home.ops].index(True) + 1 :]
 
 
-def _renumbered(module: Module, loop: Loop, gone: set[int], values: Mapping[int, str]) -> Iterator[Edit]:
+def renumbered(module: Module, loop: Loop, gone: set[int], values: Mapping[int, str]) -> Iterator[Edit]:
     name = loop.op.results[0].name.partition("#")[0]
     kept = [i for i in range(len(loop.op.results)) if i not in gone]
     end = max((op.span.end for op in _following(loop)), default=0)

@@ -163,7 +163,7 @@ class _Writer:
 
     def taken(self, side: _Side, type: Type) -> str:
         """Whether a side is taken, for each element of a tile of `type`, or as a scalar."""
-        key = side.region, _truths(self.module, type)
+        key = side.region, truths(self.module, type)
         if key not in self.made:
             self.made[key] = self._taken(side, type)
         return self.made[key]
@@ -171,24 +171,24 @@ class _Writer:
     def _taken(self, side: _Side, type: Type) -> str:
         if isinstance(type, Tensor):
             scalar = self.taken(side, Scalar("i1"))
-            return self.op(f"{named('splat')} {scalar} : i1 -> {_truths(self.module, type)}")
+            return self.op(f"{named('splat')} {scalar} : i1 -> {truths(self.module, type)}")
         if side.region == 0:
             return side.condition
         return self.op(f"arith.xori {side.condition}, {self.op(constant('true', 'i1'))} : i1")
 
     def both(self, word: str, one: str, other: str, type: Type) -> str:
-        return self.op(f"arith.{word} {one}, {other} : {_truths(self.module, type)}")
+        return self.op(f"arith.{word} {one}, {other} : {truths(self.module, type)}")
 
     def select(self, side: _Side, one: str, other: str, type: Type) -> str:
         kinds = [type_text(self.module, type)]
         if isinstance(type, Tensor):
-            kinds.insert(0, _truths(self.module, type))
+            kinds.insert(0, truths(self.module, type))
         return self.op(
             f"{named('select')} {self.taken(side, type)}, {one}, {other} : {', '.join(filter(None, kinds))}"
         )
 
 
-def _truths(module: Module, type: Type) -> str:
+def truths(module: Module, type: Type) -> str:
     """The type of a mask for a tile."""
     truth = replace(type, dtype=Scalar("i1")) if isinstance(type, Tensor) else Scalar("i1")
     text = type_text(module, truth)
@@ -284,7 +284,7 @@ def _under_condition(out: _Writer, side: _Side, op: Op, passed: set[int]) -> Non
         at, mask = _mask(op), out.taken(side, op.operands[0].type)
         if len(operands) > at:
             mask = out.both("andi", operands[at], mask, op.operands[0].type)
-        text = _with_operands(text, [*operands[:at], mask, *operands[at + 1 :]])
+        text = with_operands(text, [*operands[:at], mask, *operands[at + 1 :]])
     elif role(op) in _MMAS and op.operands[2].id in passed:
         _apart(out, side, op, text)
         return
@@ -303,12 +303,12 @@ def _apart(out: _Writer, side: _Side, op: Op, text: str) -> None:
     zeros = out.op(f"{named('constant')} {zero}")
     result, part = side.name(op.result), f"{side.name(op.result)}_part"
     operands = [side.name(value) for value in op.operands]
-    text = _with_operands(text, [*operands[:2], zeros, *operands[3:]])
+    text = with_operands(text, [*operands[:2], zeros, *operands[3:]])
     out.original(op, text.replace(result, part, 1))
     out.text += f"{result} = {accumulated(operands[2], part, kind)} {UNKNOWN} "
 
 
-def _with_operands(text: str, operands: Sequence[str]) -> str:
+def with_operands(text: str, operands: Sequence[str]) -> str:
     """An operation with other operands behind its name."""
     head = rf"^((?:{_NAME}\s*=\s*)?[\w.]+\s+)"
     listed = rf"{_NAME}(?:#\d+)?(?:\s*,\s*{_NAME}(?:#\d+)?)*"
@@ -361,7 +361,7 @@ def _loaded_once(out: _Writer, sides: tuple[_Side, _Side], one: Op, two: Op) -> 
     mask = _either_mask(out, sides, (one, two))
     operands = [first] if mask is None else [first, mask, *others[:1]]
     text = sides[0].rename(text_of(out.module, one))
-    out.original(one, _with_operands(text, operands))
+    out.original(one, with_operands(text, operands))
     return sides[0].name(one.result)
 
 

@@ -1,0 +1,158 @@
+"""Vectors that a loop loads for its next iteration, loaded where they are read.
+
+A kernel that loads indices or decay factors one iteration ahead by hand carries what it loaded. The schedule
+loads ahead anyway, and what is carried would have to stay in the group that reads it. Takes a module; gives
+the same in which each iteration loads the vector again, with the addresses and the mask of the iteration
+before, and the first one takes the initial value. Only where these follow from the induction variable alone,
+and the loop stores nothing through the same argument. Lines stay where they are.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from twill.extract.dependence.loops import loops
+from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
+from twill.extract.rewrite.induction import renumbered, without_carried, without_stale, yielding
+from twill.extract.rewrite.predication import truths, with_operands
+from twill.extract.rewrite.type_text import type_text
+from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Tensor, Value
+from twill.ops.table import lookup, named, repeatable, role, writes_global
+
+_POINTERS = ("address", "splat", "broadcast", "expand")
+_NAME = r"%[\w$.-]+(?![\w$.#:-])"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Prefetched:
+    position: int
+    """Among the carried values."""
+    carried: Carried
+    cone: tuple[Op, ...]
+    """What the next iteration's vector follows from, its load at last, in order."""
+
+
+def loaded_in_place(module: Module) -> Module:
+    """The module itself where no loop carries such a vector."""
+    for number, path in enumerate([loop.path for loop in loops(module)]):
+        loop = next(one for one in loops(module) if one.path == path)
+        found = tuple(_prefetched(module, loop)) if loop.innermost and loop.tensor_ops else ()
+        if found:
+            module = edited(module, _edits(module, loop, found, number))
+    return module
+
+
+def _prefetched(module: Module, loop: Loop) -> Iterator[_Prefetched]:
+    if role(loop.op) != "for":
+        return
+    users = loop.function.users()
+    everywhere = {value.id: op for op in loop.function.walk() for value in op.results}
+    stores = [op for op in loop.body.walk() if writes_global(op)]
+    written = {_argument(everywhere, op.operands[0]) for op in stores}
+    makers = {value.id: op for op in loop.ops for value in op.results}
+    given = {one.arg.id for one in loop.carried}
+    for position, carried in enumerate(loop.carried):
+        load = makers.get(carried.yielded.id)
+        cone = _cone(makers, load, given) if load is not None and role(load) == "pointer_load" else None
+        last = loop.body.ops[-1]
+        used = any(user is last for user in users.get(carried.arg.id, ()))
+        if not cone or used or users.get(carried.result.id) or not _vector(module, carried.arg):
+            continue
+        read = _argument(everywhere, cone[-1].operands[0])
+        if not stores or (None not in {read, *written} and read not in written):
+            yield _Prefetched(position, carried, cone)
+
+
+def _argument(makers: Mapping[int, Op], pointer: Value) -> int | None:
+    """The argument of the function that a pointer is derived from; None where that is not known."""
+    while (maker := makers.get(pointer.id)) is not None:
+        if role(maker) not in _POINTERS:
+            return None
+        pointer = maker.operands[0]
+    return pointer.id
+
+
+def _vector(module: Module, value: Value) -> bool:
+    kind = value.type
+    few = isinstance(kind, Tensor) and sum(size > 1 for size in kind.shape) <= 1
+    return few and type_text(module, kind) is not None
+
+
+def _cone(makers: Mapping[int, Op], load: Op, carried: set[int]) -> tuple[Op, ...] | None:
+    """What a load's addresses and mask follow from; None where that is not the induction variable and what
+    stays the same."""
+    found, waiting = {load.index: load}, list(load.operands)
+    while waiting:
+        value = waiting.pop()
+        op = makers.get(value.id)
+        if value.id in carried:
+            return None
+        if op is None or op.index in found:
+            continue
+        row = lookup(op.name)
+        if row is None or op.regions or len(op.results) != 1 or not repeatable(row, op):
+            return None
+        found[op.index] = op
+        waiting += op.operands
+    return tuple(found[index] for index in sorted(found))
+
+
+def _edits(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: int) -> Iterator[Edit]:
+    gone = frozenset(one.position for one in found)
+    begin = loop.body.ops[0].span.start
+    yield without_carried(module, loop, gone)
+    yield Edit(begin, begin, "".join(f"{line} {UNKNOWN} " for line in _lines(module, loop, found, number)))
+    names = {one.carried.arg.name: _current(number, one) for one in found}
+    for name, value in names.items():
+        for place in re.finditer(rf"{re.escape(name)}(?![\w$.#:-])", module.text):
+            if begin <= place.start() < loop.body.ops[-1].span.start:
+                yield Edit(place.start(), place.end(), value)
+    yield yielding(module, loop, gone, {})
+    yield from without_stale(module, loop)
+    yield from renumbered(module, loop, set(gone), {})
+
+
+def _current(number: int, one: _Prefetched) -> str:
+    return f"%twill_current{number}_{one.position}"
+
+
+def _lines(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: int) -> Iterator[str]:
+    """The vectors of this iteration."""
+    assert loop.induction is not None
+    assert loop.lower is not None
+    assert loop.step is not None
+    assert isinstance(loop.induction.type, Scalar)
+    now, kind = loop.induction.name, loop.induction.type.name
+    before, later = f"%twill_before{number}", f"%twill_later{number}"
+    yield f"{before} = arith.subi {now}, {loop.step.name} : {kind}"
+    yield f"{later} = arith.cmpi ne, {now}, {loop.lower.name} : {kind}"
+    for one in found:
+        yield from _one(module, one, {now: before}, later, f"%twill_before{number}_{one.position}_")
+        mask = truths(module, one.carried.arg.type)
+        choice = f"{_current(number, one)}_later"
+        loaded = f"%twill_before{number}_{one.position}_{len(one.cone) - 1}"
+        yield f"{choice} = {named('splat')} {later} : i1 -> {mask}"
+        yield (
+            f"{_current(number, one)} = {named('select')} {choice}, {loaded}, {one.carried.init.name} :"
+            f" {mask}, {type_text(module, one.carried.arg.type)}"
+        )
+
+
+def _one(
+    module: Module, one: _Prefetched, renamed: Mapping[str, str], later: str, prefix: str
+) -> Iterator[str]:
+    """The cone of a load again, for the iteration before; the load under the condition that there is one."""
+    names = {**renamed, **{op.result.name: f"{prefix}{i}" for i, op in enumerate(one.cone)}}
+
+    def rename(text: str) -> str:
+        return re.sub(_NAME, lambda found: names.get(found.group(), found.group()), text)
+
+    *addresses, load = one.cone
+    yield from (rename(text_of(module, op)) for op in addresses)
+    mask, operands = truths(module, load.result.type), [rename(value.name) for value in load.operands]
+    there = f"{prefix}there"
+    yield f"{there} = {named('splat')} {later} : i1 -> {mask}"
+    if len(operands) > 1:
+        yield f"{prefix}masked = arith.andi {operands[1]}, {there} : {mask}"
+        there = f"{prefix}masked"
+    yield with_operands(rename(text_of(module, load)), [operands[0], there, *operands[2:]])
