@@ -6,7 +6,8 @@
 Each loop is scheduled at random, at its best interval or up to a third above it, with 2 to 4 iterations in
 flight, then lowered and checked as `twill codegen` checks a kernel: the warp programs in all orders of their
 groups, their values, and with nvcc the PTX. Takes seeds; prints what each gave, keeps the schedules and the
-CUDA of wrong kernels, and exits with status 1 if there is one. `--first SEED --count 1` runs one seed again.
+CUDA of wrong kernels, and exits with status 1 if there is one, or one that lowering itself found wrong.
+`--first SEED --count 1` runs one seed again.
 """
 
 import shutil
@@ -21,7 +22,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from twill.candidates import candidates, solved
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.engine.probe import Budget, solution
 from twill.generate import files, right
@@ -71,6 +72,8 @@ def tried(inputs: Inputs, seed: int, seconds: float, known: dict[Problem, Result
     options = GenerateOptions(time_limit=seconds, execute=bool(shutil.which("nvcc")))
     try:
         (made,) = candidates(inputs, options, silent, solve=solve)
+    except DefectError as wrong:
+        return f"WRONG, not generated: {wrong.message}"
     except TwillError as refused:
         return f"refused: {refused.message}"
     for name, text in files(made).items():
@@ -103,7 +106,7 @@ def main(spec: str, arch: str | None, first: int, count: int, time_limit: float,
             if said.startswith("WRONG"):
                 wrong += 1
                 if out:
-                    shutil.copytree(folder, out / str(seed))
+                    shutil.copytree(folder, out / str(seed), dirs_exist_ok=True)
     raise SystemExit(bool(wrong))
 
 
