@@ -150,19 +150,31 @@ ALONE = 3
 
 
 def _shifted(group: Group) -> Group:
-    """The group with its interval begun at the first of its MMAs where the target lets the back edge be, if
-    there is one."""
+    """The group with its interval begun at its start or at the first of its MMAs where the target lets the
+    back edge be, if there is one: rather where that cuts no operation that a wait divides. (Scores and weights
+    that live across the back edge take registers twice: attention forward on Hopper is serialized, C7511.)"""
     mmas = sorted(
         {task.start % group.scheduled.solution.interval for task in group.own if is_mma(group.code, task)}
     )
     earliest = min((event.time for event in (*events(group), *releases(group))), default=0)
-    for shift in (0, *(time for time in mmas if 0 < time <= earliest)):
-        found = replace(group, shift=shift)
-        flat = _flat(steps(found, _sequence(found)))
-        parts = _parts(found, flat, 1 + max((step.stage for step in flat), default=0))
-        if not group.kernel.target.legalization.crossing(group.code, parts):
-            return found
-    return group
+    shifts = (0, *(time for time in mmas if 0 < time <= earliest))
+    allowed = [found for shift in shifts if _may_begin(found := replace(group, shift=shift))]
+    return next((found for found in allowed if not _cuts(found)), next(iter(allowed), group))
+
+
+def _may_begin(group: Group) -> bool:
+    """Whether the target lets the back edge be where the group's interval begins."""
+    flat = _flat(steps(group, _sequence(group)))
+    parts = _parts(group, flat, 1 + max((step.stage for step in flat), default=0))
+    return not group.kernel.target.legalization.crossing(group.code, parts)
+
+
+def _cuts(group: Group) -> bool:
+    """Whether the back edge is between two slices of an operation that a wait may divide."""
+    flagged = {op.id for op in group.scheduled.problem.operations if op.divisible}
+    slices = [event for event in _sequence(group) if event.task and event.task.id in flagged]
+    stages = {(event.task.id, group.when(event.time)[0]) for event in slices if event.task}
+    return len(stages) > len({name for name, _ in stages})
 
 
 def spans(group: Group) -> dict[str, Span]:
