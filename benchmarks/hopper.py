@@ -56,7 +56,7 @@ class Variant:
     small: tuple[Mapping[str, int], ...] = ({"M": 384, "N": 768, "K": 320},)
     """Shapes for compute-sanitizer."""
     persistent: bool = False
-    divide_waits: bool = False
+    divide_waits: bool | None = None
     cluster: int = 1
     """Thread blocks that share loads; not among the kernels that are measured where none is named."""
 
@@ -96,10 +96,8 @@ VARIANTS = {
     "gemm_reduction.persistent": Variant("gemm_reduction", {}, {"cublas": 0.95}, persistent=True),
     "fa_fwd": Variant("fa_fwd", small=ROWS),
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
-    "fa_fwd_subtiled.divided": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, divide_waits=True),
-    "fa_fwd_subtiled.persistent": Variant(
-        "fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, persistent=True, divide_waits=True
-    ),
+    "fa_fwd_subtiled.undivided": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, divide_waits=False),
+    "fa_fwd_subtiled.persistent": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, persistent=True),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked.persistent": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),

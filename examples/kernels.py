@@ -339,7 +339,9 @@ def fa_bwd_subtiled(
 def fa_fwd_masked(
     q, k, v, o, lse, scale, heads, length, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
-    """As `fa_fwd_causal`, in one loop: a block of keys that reaches beyond the first query is masked."""
+    """As `fa_fwd_causal`, in one loop from the last block of keys to the first: a block of keys that reaches
+    beyond the first query is masked.
+    """
     rows = heads * length
     q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
     k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
@@ -359,11 +361,13 @@ def fa_fwd_masked(
     total0 = tl.zeros([BLOCK_M], tl.float32)
     total1 = tl.zeros([BLOCK_M], tl.float32)
     seen = tl.arange(0, BLOCK_M)[:, None] - tl.arange(0, BLOCK_N)[None, :]
-    for start in range(0, min(query0 + 2 * BLOCK_M, length), BLOCK_N):
+    end = min(query0 + 2 * BLOCK_M, length)
+    for done in range(0, end, BLOCK_N):
+        start = end - BLOCK_N - done
         y = k_desc.load([first_key + start, 0])
         scores0 = tl.dot(x0, y.T)
         scores1 = tl.dot(x1, y.T)
-        if start + BLOCK_N > query0:
+        if done < 2 * BLOCK_M:
             scores0 = tl.where(seen >= start - query0, scores0, float("-inf"))
             scores1 = tl.where(seen >= start - query1, scores1, float("-inf"))
         weights0, shrink0, highest0, total0 = softmax_step(scores0, highest0, total0, scale2)

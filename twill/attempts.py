@@ -1,8 +1,8 @@
 """The schedules of a kernel's loops whose program is predicted to be fastest.
 
 Takes the loops and a function that schedules and lowers them; gives the best of what it returns for the loops
-as they are, for every implementation that they have, with groups of their own for accumulator updates, and
-for the part of an SM that leaves room for more thread blocks.
+as they are, for every implementation that they have, with groups of their own for accumulator updates, with
+waits inside of elementwise operations, and for the part of an SM that leaves room for more thread blocks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -58,19 +58,21 @@ TwillError."""
 
 
 def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
-    """The schedules whose program is predicted to be fastest: of every implementation, and with a group of
-    its own for updates of accumulators where other groups have too much to do; the first of those that are
-    equal."""
+    """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
+    own for updates of accumulators where other groups have too much to do, and with waits inside of
+    elementwise operations; the first of those that are equal."""
     first = attempt(found, 1)
-    moved = _with_update_groups(first)
+    moved, divided = _with_update_groups(first), _with_divided_waits(first)
     names = list({one.name: None for case in found for one in case.problem.implementations})
-    if moved is None and not names:
-        return _with_more_blocks(first, attempt)
-    alone = first.cycles()
-    best = _faster((first, alone), moved, attempt) if moved else (first, alone)
+    alone = first.cycles() if moved or divided or names else 0.0
+    best = first, alone
+    for cases in filter(None, (moved, divided)):
+        best = _faster(best, cases, attempt)
     for name in names[1:]:
         best = _faster(best, tuple(_implemented(case, name) for case in best[0].cases), attempt)
-    return first if best[0] is first else _with_note(*best, alone)
+    if best[0] is not first:
+        return _with_note(*best, alone)
+    return first if moved or names else _with_more_blocks(first, attempt)
 
 
 def _faster(
@@ -182,10 +184,22 @@ def _with_update_groups(one: Attempt) -> tuple[Case, ...] | None:
     return tuple(replace(case, problem=problem or case.problem) for case, problem in pairs)
 
 
+def _with_divided_waits(one: Attempt) -> tuple[Case, ...] | None:
+    """The loops to schedule with waits inside of elementwise operations; None where no loop has any."""
+    if not any(case.divided for case in one.cases):
+        return None
+    return tuple(replace(case, problem=case.divided or case.problem, divided=None) for case in one.cases)
+
+
 def _with_note(best: Attempt, cycles: float, first: float) -> Attempt:
     """The program with a note of why it has these schedules."""
     names = sorted({one.problem.implementation for one in best.loops} - {""})
-    groups = [one for one in best.loops if one.problem.apart]
+    groups = [case for case in best.cases if case.problem.apart]
     what = [*names, *(["updates of accumulators in a group of their own"] if groups else [])]
+    what += ["waits inside of exponentials"] if _divided(best) else []
     note = f"{', '.join(what)}: an iteration every {cycles:.0f} cycles predicted, {first:.0f} otherwise"
     return replace(best, program=replace(best.program, notes=(*best.program.notes, note)))
+
+
+def _divided(one: Attempt) -> bool:
+    return any(op.divisible for loop in one.loops for op in loop.problem.operations)

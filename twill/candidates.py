@@ -13,7 +13,7 @@ from time import monotonic
 from twill.attempts import Attempt, fastest
 from twill.diagnostics import TwillError
 from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
-from twill.given import fitting, given, refuse_foreign
+from twill.given import divided_waits, fitting, given, refuse_foreign
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
@@ -58,6 +58,11 @@ class _Session:
     """What every search has found, added to by each."""
     seconds: list[float] = field(default_factory=list[float])
     """How long each search took."""
+
+    def as_kept(self, case: Case) -> Case:
+        """The loop with waits inside of elementwise operations where its given schedule has them."""
+        kept = self.kept.get(case.name)
+        return replace(case, problem=case.divided) if kept and case.divided and divided_waits(kept) else case
 
 
 def candidates(
@@ -154,7 +159,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def attempt(tried: Sequence[Case], room: int) -> Attempt:
         return _attempt(tried, session, room)
 
-    one = attempt(found, 1) if session.kept else fastest(found, attempt)
+    one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)
     return Generated(inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases)

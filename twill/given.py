@@ -31,6 +31,11 @@ def refuse_foreign(kept: Mapping[str, Result], loops: Sequence[str]) -> None:
             )
 
 
+def divided_waits(result: Result) -> bool:
+    """Whether the schedule is for groups that wait inside of elementwise operations."""
+    return any(op.divisible for op in result.problem.operations)
+
+
 def fitting(result: Result, problem: Problem) -> Result:
     """A given schedule, if it keeps all rules and has the same operations and dependences; its costs may
     differ. Raises TwillError otherwise."""

@@ -68,8 +68,9 @@ class Inputs:
     """Values computed in the loop may pass between warp groups."""
     polynomial_exp2: bool = False
     """A polynomial may compute some of the exponentials; the search finds how many."""
-    divide_waits: bool = False
-    """A group may wait for an MMA between two slices of an elementwise operation."""
+    divide_waits: bool | None = None
+    """Groups wait for accumulators between two slices of an elementwise operation; None: where a kernel is
+    predicted to be faster so."""
     pairs: bool = False
     """MMAs are those of pairs of thread blocks, each of which loads half of B (machines with tensor
     memory)."""
@@ -89,6 +90,9 @@ class Case:
     """The cost formula of each operation, by id."""
     machine: Machine | None = None
     """The machine that the costs are for; None for a graph file, which contains its costs."""
+    divided: Problem | None = None
+    """The loop with waits inside of elementwise operations, where `problem` has none and the user has not
+    decided."""
 
     @property
     def name(self) -> str:
@@ -107,7 +111,16 @@ def cases(inputs: Inputs) -> tuple[Case, ...]:
                 f"the name of the loop {case.name[:60]}... is too long for files",
                 help=f"{LONGEST} bytes at most",
             )
-    return tuple(replace(case, problem=_changed(case.problem, inputs)) for case in found)
+    return tuple(_as_wanted(case, inputs) for case in found)
+
+
+def _as_wanted(case: Case, inputs: Inputs) -> Case:
+    """The loop with all what-if options applied."""
+    problem = _changed(case.problem, inputs)
+    divided = _changed(case.divided, inputs) if case.divided else None
+    if inputs.divide_waits:
+        return replace(case, problem=divided or problem, divided=None)
+    return replace(case, problem=problem, divided=None if inputs.divide_waits is False else divided)
 
 
 def _refuse_wild_numbers(inputs: Inputs) -> None:
@@ -310,6 +323,7 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 
 
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
+    from twill.costs.divided_waits import with_divided_waits
     from twill.costs.model import Overrides, costed_with_formulas
     from twill.costs.pairs import of_pairs
     from twill.extract.dependence.build import graph
@@ -330,7 +344,6 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         shared=inputs.shared,
         tensor=inputs.tensor,
         polynomial=inputs.polynomial_exp2,
-        divide_waits=inputs.divide_waits,
         contention=inputs.contention,
     )
     problem, formulas = costed_with_formulas(dependences, machine, overrides)
@@ -339,7 +352,8 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         other, counted = costed_with_formulas(fewer, machine, overrides)
         if _constructible(other):
             return Case(other, module, loop, fewer, counted, machine)
-    return Case(problem, module, loop, dependences, formulas, machine)
+    divided = with_divided_waits(problem, dependences) if not machine.limits.tensor else None
+    return Case(problem, module, loop, dependences, formulas, machine, divided)
 
 
 def _constructible(problem: Problem) -> bool:

@@ -136,7 +136,7 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     scheduled = list[Scheduled]()
     for i, case in enumerate(found):
         schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")
-        kept = f"reports/schedules/{plain}.divided.for.{i}.json"
+        kept = f"reports/schedules/{plain}.for.{i}.json"
         path = kept if name in DIVIDED else str(schedules / f"{name.removesuffix('_clustered')}.for.{i}.json")
         result = read_schedule(load(path), path).result
         assert case.loop

@@ -321,10 +321,11 @@ what_if_options = _group(
         help="A polynomial may compute some of the exponentials; the search finds how many.",
     ),
     _option(
-        "--divide-waits",
+        "--divide-waits/--no-divide-waits",
         "divide_waits",
-        is_flag=True,
-        help="A group may wait for an MMA in the middle of an elementwise operation.",
+        default=None,
+        help="Let groups wait for accumulators in the middle of an elementwise operation; the default where a"
+        " kernel is predicted to be faster so.",
     ),
     _option(
         "--contention/--no-contention",

@@ -18,7 +18,6 @@ from twill.ir import graph as ir
 from twill.ir.graph import Graph, Node, Work
 from twill.ir.machine import Machine
 from twill.ir.problem import PARTS, Edge, Limits, Operation, Problem, Reservation, Use, Value, choice
-from twill.ir.statements import SLICES
 from twill.ops.table import lookup
 
 
@@ -39,8 +38,6 @@ class Overrides:
     polynomial: bool = False
     """A polynomial may compute some of the elements of operations that have one: the problem has the choice
     of how many."""
-    divide_waits: bool = False
-    """A group may wait in the middle of an elementwise operation on a tile (`Operation.divisible`)."""
     contention: bool = True
     """Operations are costed under contention with a tensor core that works as much as it can at best
     (`costs.contention`)."""
@@ -106,13 +103,6 @@ def _divisible(work: Work) -> bool:
     tile, row = work.tile, lookup(work.op)
     large = tile is not None and tile.dtype == "f32" and tile.registers >= _FEWEST
     return large and row is not None and row.polynomial is not None
-
-
-def _in_slices(work: Work) -> bool:
-    """Elementwise on a tile in registers, of which each thread holds whole words of every slice."""
-    tile = work.tile
-    columns = tile.shape[1] if tile is not None and len(tile.shape) == 2 and tile.registers else 0
-    return work.kind == "elementwise" and columns > 0 and columns % (8 * SLICES) == 0
 
 
 def costs(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) -> tuple[OperationCost, ...]:
@@ -225,7 +215,6 @@ class _Costing:
             variable=node.kind == "load",
             streaming=streaming,
             polynomial=max((work.polynomial for work in node.work), default=0),
-            divisible=self.overrides.divide_waits and bool(node.work) and all(map(_in_slices, node.work)),
             location=node.location,
         )
 

@@ -324,6 +324,17 @@ class Problem:
             implementation=name,
         )
 
+    def held(self, op: Operation) -> Time:
+        """For how long an operation keeps its group from issuing others in order: until it is issued. One
+        that a wait divides: until the operation that waits. One that goes slice by slice with a divided one
+        behind it: until that starts."""
+        waiting = {edge.dst for edge in self.edges if edge.blocking}
+        inside = {(e.src, e.dst): e.delay for e in self.edges if e.kind == "order" and e.dst in waiting}
+        divided = {src for src, _ in inside}
+        cut = [delay for (src, _), delay in inside.items() if src == op.id]
+        cut += [e.delay for e in self.edges if e.src == op.id and e.dst in divided and not e.distance]
+        return min([op.issue, *cut]) if op.divisible else op.issue
+
     def unit(self, op: Operation) -> str | None:
         """The unit that an operation keeps longest, of those that are no aggregates; None where it takes none
         of these."""

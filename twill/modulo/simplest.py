@@ -144,7 +144,7 @@ def _tasks(problem: Problem, labels: Labels | None) -> Iterator[_Task]:
             if use.unit in alone and use.cycles and use.amount:
                 yield _Task(i, use.unit, use.offset, use.cycles)
         if labels is not None and op.issue:
-            yield _Task(i, labels[i], 0, op.issue)
+            yield _Task(i, labels[i], 0, problem.held(op))
 
 
 Link = tuple[int, int, Time]

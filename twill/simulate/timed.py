@@ -49,6 +49,10 @@ from twill.warp.tasks import Scheduled
 STEP = 32.0
 """Cycles of an operation that are done at once: finer than any interaction with the tensor core."""
 
+BEHIND = 0.5
+"""Slices by which a unit may be behind the instructions issued to it, where operations go row by row: with
+this, schedules of attention forward are ranked as on an H200 (reports/h200.md)."""
+
 WARPGROUP = 4
 """Warps."""
 
@@ -71,6 +75,8 @@ class Costs:
     """How far the issue of an MMA runs ahead of the tensor core."""
     beside: float
     """How many times as long a warpgroup computes beside another one that does."""
+    slots: str = ""
+    """The unit whose reservations are cycles in which instructions are issued."""
 
     @staticmethod
     def of(machine: Machine) -> "Costs":
@@ -87,6 +93,7 @@ class Costs:
             launch,
             ahead,
             machine.contention.warpgroups if machine.contention else 1.0,
+            machine.issue.unit if machine.issue else "",
         )
 
 
@@ -468,7 +475,9 @@ def _tensor_works(clock: _Clock, time: float) -> bool:
 def _begin(clock: _Clock, group: _Group, action: Action, node: str, fraction: float) -> None:
     """Wait for the operands of an operation of a loop."""
     problem, came, iteration = clock.model.problems[action.loop], group.now, action.number
-    ready = max([came, *_operands(clock, group, action, problem, node, iteration)])
+    streamed = _by_rows(action.statement) and _end(action.statement) < SLICES
+    operands = [] if streamed else _operands(clock, group, action, problem, node, iteration)
+    ready = max([came, *operands])
     group.now = group.began = _shared(clock, action, problem.operation(node), ready, fraction)
     if group.now > came:
         waited = group.now - came
@@ -484,25 +493,48 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
         _begin(clock, group, action, node, fraction)
     pace = _pace(clock, action, node)
     units = _exclusive(clock, action, op)
-    principal = max((r for r in op.reservations if r.unit in units), key=lambda r: r.cycles, default=None)
-    begin = max(group.now, clock.units.free.get(principal.unit, 0.0) if principal else 0.0)
+    taken = (r for r in pace.busy.reservations if r.unit in units)
+    principal = max(taken, key=lambda r: r.cycles, default=None)
+    streamed = _by_rows(action.statement) and principal is not None
+    slack = BEHIND * principal.cycles * scale / group.members / SLICES if streamed and principal else 0.0
+    begin = max(group.now, clock.units.free.get(principal.unit, 0.0) - slack if principal else 0.0)
     chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
     part = min(group.left, STEP / (chosen.issue * scale * fraction)) if chosen.issue else group.left
     step = scale * fraction * part
-    group.now = begin + chosen.issue * step * _beside(clock, group, begin)
+    beside = _beside(clock, group, begin)
+    group.now = ended = begin + (_slots(clock, chosen) if streamed else chosen.issue) * step * beside
     for r in chosen.reservations:
         if r.unit in units:
             first = max(begin, clock.units.free.get(r.unit, 0.0))
-            _take(clock, action, r.unit, node, first, first + r.cycles * step, iteration)
-            group.now = max(group.now, first + min(r.cycles, chosen.issue) * step - STEP)
+            end = first + r.cycles * step * (beside if streamed else 1.0)
+            _take(clock, action, r.unit, node, first, end, iteration)
+            ended = max(ended, end)
+            group.now = max(group.now, min(end, first + chosen.issue * step) - max(slack, STEP))
     clock.steps[group.track] = begin, group.now
     group.left -= part
     if group.left > 1e-9:
         return False
     group.left = 1.0
-    clock.ended[action.loop, node, iteration, group.member] = group.now
+    clock.ended[action.loop, node, iteration, group.member] = ended if streamed else group.now
     clock.events.append(Event(group.track, node, group.began, group.now, iteration, 0.0, action.loop))
     return True
+
+
+def _by_rows(statement: Statement) -> bool:
+    """Whether it is a slice that the compiler puts between those of other operations, so that one unit works
+    while instructions for another one are issued. What such a slice reads was computed slices before, but for
+    the last."""
+    return isinstance(statement, Compute) and statement.by_rows
+
+
+def _end(statement: Statement) -> int:
+    return statement.end if isinstance(statement, Compute) else SLICES
+
+
+def _slots(clock: _Clock, op: Operation) -> int:
+    """Cycles in which it issues instructions."""
+    unit = clock.model.costs.slots
+    return next((r.cycles for r in op.reservations if r.unit == unit), op.issue)
 
 
 def _beside(clock: _Clock, group: _Group, time: float) -> float:

@@ -150,9 +150,9 @@ ALONE = 3
 
 
 def _shifted(group: Group) -> Group:
-    """The group with its interval begun at its start or at the first of its MMAs where the target lets the
-    back edge be, if there is one: rather where that cuts no operation that a wait divides. (Scores and weights
-    that live across the back edge take registers twice: attention forward on Hopper is serialized, C7511.)"""
+    """The group with its interval begun at the start of the schedule's, or at the first of its MMAs, where
+    the target lets the back edge be; rather where that cuts no operation that a wait divides: ptxas
+    serializes attention whose scores and weights live across the back edge (C7511)."""
     mmas = sorted(
         {task.start % group.scheduled.solution.interval for task in group.own if is_mma(group.code, task)}
     )

@@ -190,7 +190,7 @@ def _slices(
     before = [
         done[e.src]
         for e in group.scheduled.problem.edges
-        if e.dst == task.id and not e.distance and e.src in done
+        if e.dst == task.id and not e.distance and e.src in done and e.kind != "order"
     ]
     times = {time for cut in cuts if 0 < (time := (cut - task.start) % interval) < length}
     times = {task.start + time for time in times}
@@ -212,7 +212,7 @@ def _needed_whole(group: Group, divisible: Collection[str]) -> dict[str, Time]:
     readers = {task.id: list[str]() for task in group.own}
     starts = {task.id: task.start for task in group.own}
     for edge in group.scheduled.problem.edges:
-        if edge.src in readers and edge.dst in readers and not edge.distance:
+        if edge.src in readers and edge.dst in readers and not edge.distance and edge.kind != "order":
             readers[edge.src].append(edge.dst)
     for task in TopologicalSorter(readers).static_order():
         times = [needed[one] if one in divisible else starts[one] for one in readers[task]]

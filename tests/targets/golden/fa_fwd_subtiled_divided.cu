@@ -92,7 +92,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         for (int i_ = 0; i_ < 2; ++i_) total0[i_] = 0.0f;
         trips_0 = max(0, (length + 127) / 128);
         {
-            // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2260 cycles
+            // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2048 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 named_barrier_sync(hand_off1, 256);
@@ -147,12 +147,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shrink[i_] = (highest0_age1[i_] - highest0[i_]);
                 }
-                // cycle 1186, stage 0: exp2.shrink_21 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:79:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) shrink_21[i_] = exp2_approx(shrink[i_]);
-                }
-                // cycle 1208, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1166, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -160,12 +155,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1349, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1196, stage 0: exp2.shrink_21 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:79:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) shrink_21[i_] = exp2_approx(shrink[i_]);
+                }
+                // cycle 1218, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1435, stage 0: mul.acc0_36 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:113:18)
+                // cycle 1304, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:80:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) mulf_23[i_] = (total0[i_] * shrink_21[i_]);
+                }
+                // cycle 1307, stage 0: mul.acc0_36 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:113:18)
                 {
                     float acc0_36_[64];
                     #pragma unroll
@@ -173,7 +178,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) acc0[i_] = acc0_36_[i_];
                 }
-                // cycle 1435, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1307, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -181,12 +186,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1435, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1307, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1519, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1388, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -194,24 +199,24 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1519, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1388, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1519, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                // cycle 1388, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) reduce_24[i_] = 0.0f;
                     #pragma unroll
                     for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                 }
-                // cycle 1519, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                // cycle 1388, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 4; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                 }
-                // cycle 1604, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1473, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -219,22 +224,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1604, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1473, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1604, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                // cycle 1473, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                 {
                     #pragma unroll
                     for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                 }
-                // cycle 1604, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                // cycle 1473, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                 {
                     #pragma unroll
                     for (int j_ = 4; j_ < 8; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                 }
-                // cycle 1689, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1558, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -242,22 +247,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1689, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1558, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1689, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                // cycle 1558, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                 {
                     #pragma unroll
                     for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                 }
-                // cycle 1689, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                // cycle 1558, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                 {
                     #pragma unroll
                     for (int j_ = 8; j_ < 12; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                 }
-                // cycle 1774, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1643, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -265,22 +270,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1774, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1643, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1774, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                // cycle 1643, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                 {
                     #pragma unroll
                     for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                 }
-                // cycle 1774, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                // cycle 1643, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                 {
                     #pragma unroll
                     for (int j_ = 12; j_ < 16; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                 }
-                // cycle 1859, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1728, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -288,22 +293,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1859, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1728, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1859, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                // cycle 1728, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                 {
                     #pragma unroll
                     for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                 }
-                // cycle 1859, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                // cycle 1728, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                 {
                     #pragma unroll
                     for (int j_ = 16; j_ < 20; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                 }
-                // cycle 1944, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                // cycle 1813, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                 {
                     float weights_16_[64];
                     #pragma unroll
@@ -311,30 +316,20 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                 }
-                // cycle 1944, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                // cycle 1813, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                 {
                     #pragma unroll
                     for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                 }
-                // cycle 1944, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                // cycle 1813, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                 {
                     #pragma unroll
                     for (int j_ = 40; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                 }
-                // cycle 1944, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                // cycle 1813, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                 {
                     #pragma unroll
                     for (int j_ = 20; j_ < 32; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
-                }
-                // cycle 2118, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:80:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) mulf_23[i_] = (total0[i_] * shrink_21[i_]);
-                }
-                // cycle 2259, stage 0: add.25 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:86:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) total0[i_] = (mulf_23[i_] + reduce_24[i_]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     named_barrier_sync(hand_off1, 256);
@@ -353,6 +348,11 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_12, descriptor_advance(descriptor_a, 8256), descriptor_advance(descriptor_b, 16448), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_12, descriptor_advance(descriptor_a, 8288), descriptor_advance(descriptor_b, 16480), 1);
                         wgmma_commit();
+                    }
+                    // cycle 222, stage 1: add.25 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:86:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) total0[i_] = (mulf_23[i_] + reduce_24[i_]);
                     }
                     channel_z.consumer_wait(count_z + i - 1);
                     // cycle 512, stage 1: dot.acc0_38 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:115:18)
@@ -405,12 +405,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) shrink[i_] = (highest0_age1[i_] - highest0[i_]);
                     }
-                    // cycle 1186, stage 0: exp2.shrink_21 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:79:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) shrink_21[i_] = exp2_approx(shrink[i_]);
-                    }
-                    // cycle 1208, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1166, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -418,16 +413,26 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1349, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1196, stage 0: exp2.shrink_21 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:79:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) shrink_21[i_] = exp2_approx(shrink[i_]);
+                    }
+                    // cycle 1218, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
+                    }
+                    // cycle 1304, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:80:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) mulf_23[i_] = (total0[i_] * shrink_21[i_]);
                     }
                     scheduling_fence(opaque, highest0);
                     wgmma_wait<0>();
                     registers_fence(acc0);
                     channel_z.consumer_release(count_z + i - 1);
-                    // cycle 1435, stage 0: mul.acc0_36 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:113:18)
+                    // cycle 1307, stage 0: mul.acc0_36 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:113:18)
                     {
                         float acc0_36_[64];
                         #pragma unroll
@@ -435,7 +440,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) acc0[i_] = acc0_36_[i_];
                     }
-                    // cycle 1435, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1307, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -443,12 +448,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1435, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1307, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                     }
-                    // cycle 1519, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1388, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -456,24 +461,24 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1519, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1388, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                     }
-                    // cycle 1519, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                    // cycle 1388, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) reduce_24[i_] = 0.0f;
                         #pragma unroll
                         for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                     }
-                    // cycle 1519, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                    // cycle 1388, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                     {
                         #pragma unroll
                         for (int j_ = 0; j_ < 4; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                     }
-                    // cycle 1604, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1473, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -481,22 +486,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1604, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1473, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                     }
-                    // cycle 1604, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                    // cycle 1473, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                     {
                         #pragma unroll
                         for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                     }
-                    // cycle 1604, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                    // cycle 1473, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                     {
                         #pragma unroll
                         for (int j_ = 4; j_ < 8; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                     }
-                    // cycle 1689, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1558, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -504,22 +509,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1689, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1558, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                     }
-                    // cycle 1689, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                    // cycle 1558, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                     {
                         #pragma unroll
                         for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                     }
-                    // cycle 1689, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                    // cycle 1558, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                     {
                         #pragma unroll
                         for (int j_ = 8; j_ < 12; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                     }
-                    // cycle 1774, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1643, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -527,22 +532,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1774, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1643, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                     }
-                    // cycle 1774, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                    // cycle 1643, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                     {
                         #pragma unroll
                         for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                     }
-                    // cycle 1774, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                    // cycle 1643, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                     {
                         #pragma unroll
                         for (int j_ = 12; j_ < 16; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                     }
-                    // cycle 1859, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1728, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -550,22 +555,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1859, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1728, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                     }
-                    // cycle 1859, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                    // cycle 1728, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                     {
                         #pragma unroll
                         for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                     }
-                    // cycle 1859, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                    // cycle 1728, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                     {
                         #pragma unroll
                         for (int j_ = 16; j_ < 20; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                     }
-                    // cycle 1944, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
+                    // cycle 1813, stage 0: ffma.weights_19 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:76:21)
                     {
                         float weights_16_[64];
                         #pragma unroll
@@ -573,33 +578,28 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_19[i_] = (weights_16_[i_] - highest0[i_ / 2 % 2]);
                     }
-                    // cycle 1944, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 1813, stage 0: exp2.weights_20 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:77:21)
                     {
                         #pragma unroll
                         for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_20[i_] = exp2_approx(weights_19[i_]);
                     }
-                    // cycle 1944, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
+                    // cycle 1813, stage 0: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:81:13)
                     {
                         #pragma unroll
                         for (int j_ = 40; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_24[i_ / 2 % 2] = (reduce_24[i_ / 2 % 2] + weights_20[i_]);
                     }
-                    // cycle 1944, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
+                    // cycle 1813, stage 0: trunc.acc0_33 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:110:18)
                     {
                         #pragma unroll
                         for (int j_ = 20; j_ < 32; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc0_33[i_ / 4][i_ % 4] = pack_f16(weights_20[2 * i_], weights_20[2 * i_ + 1]);
                     }
-                    // cycle 2118, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:80:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) mulf_23[i_] = (total0[i_] * shrink_21[i_]);
-                    }
-                    // cycle 2259, stage 0: add.25 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:86:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) total0[i_] = (mulf_23[i_] + reduce_24[i_]);
-                    }
                 }
                 named_barrier_sync(hand_off1, 256);
+                // cycle 222, stage 1: add.25 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:86:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) total0[i_] = (mulf_23[i_] + reduce_24[i_]);
+                }
                 channel_z.consumer_wait(count_z + n - 1);
                 // cycle 512, stage 1: dot.acc0_38 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:115:18)
                 {
@@ -727,12 +727,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         for (int i_ = 0; i_ < 2; ++i_) total1_9[i_] = 0.0f;
         trips_0 = max(0, (length + 127) / 128);
         {
-            // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2260 cycles
+            // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2048 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 named_barrier_sync(hand_off0, 256);
                 channel_y_10.consumer_wait(count_y_10);
-                // cycle 1130, stage 0: dot.scores1 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:65:18)
+                // cycle 1024, stage 0: dot.scores1 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:65:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_10.slot(count_y_10));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1.slot(count_x1));
@@ -751,7 +751,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 wgmma_wait<0>();
                 registers_fence(scores1);
                 channel_y_10.consumer_release(count_y_10);
-                // cycle 1854, stage 0: reduce_max.raised_22 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:87:20)
+                // cycle 1748, stage 0: reduce_max.raised_22 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:87:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = -INFINITY;
@@ -762,14 +762,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
                             raised_22[i_] = fmaxf(raised_22[i_], __shfl_xor_sync(~0u, raised_22[i_], lanes));
                 }
-                // cycle 2241, stage 0: mul.raised_23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:92:20)
+                // cycle 87, stage 0: mul.raised_23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:92:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) raised_23[i_] = (raised_22[i_] * raised[i_]);
                 }
                 #pragma unroll
                 for (int i_ = 0; i_ < 2; ++i_) highest1_age1[i_] = highest1[i_];
-                // cycle 4, stage 0: max.raised_24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:93:20)
+                // cycle 110, stage 0: max.raised_24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:93:20)
                 {
                     float raised_24_[2];
                     #pragma unroll
@@ -777,17 +777,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) highest1[i_] = raised_24_[i_];
                 }
-                // cycle 33, stage 0: sub.shrink_30 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:99:20)
+                // cycle 139, stage 0: sub.shrink_30 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:99:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) shrink_30[i_] = (highest1_age1[i_] - highest1[i_]);
                 }
-                // cycle 56, stage 0: exp2.shrink_31 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:100:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) shrink_31[i_] = exp2_approx(shrink_30[i_]);
-                }
-                // cycle 78, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 142, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -795,12 +790,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 219, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 172, stage 0: exp2.shrink_31 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:100:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) shrink_31[i_] = exp2_approx(shrink_30[i_]);
+                }
+                // cycle 194, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 305, stage 0: mul.acc1_42 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:119:18)
+                // cycle 280, stage 0: mul.26 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:101:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) mulf_26[i_] = (total1_9[i_] * shrink_31[i_]);
+                }
+                // cycle 283, stage 0: mul.acc1_42 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:119:18)
                 {
                     float acc1_42_[64];
                     #pragma unroll
@@ -808,7 +813,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) acc1[i_] = acc1_42_[i_];
                 }
-                // cycle 305, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 283, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -816,12 +821,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 305, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 283, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 389, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 364, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -829,24 +834,24 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 389, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 364, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 389, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                // cycle 364, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) reduce_27[i_] = 0.0f;
                     #pragma unroll
                     for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                 }
-                // cycle 389, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                // cycle 364, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 4; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                 }
-                // cycle 474, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 449, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -854,22 +859,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 474, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 449, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 474, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                // cycle 449, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                 {
                     #pragma unroll
                     for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                 }
-                // cycle 474, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                // cycle 449, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                 {
                     #pragma unroll
                     for (int j_ = 4; j_ < 8; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                 }
-                // cycle 559, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 534, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -877,22 +882,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 559, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 534, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 559, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                // cycle 534, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                 {
                     #pragma unroll
                     for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                 }
-                // cycle 559, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                // cycle 534, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                 {
                     #pragma unroll
                     for (int j_ = 8; j_ < 12; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                 }
-                // cycle 644, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 619, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -900,22 +905,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 644, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 619, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 644, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                // cycle 619, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                 {
                     #pragma unroll
                     for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                 }
-                // cycle 644, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                // cycle 619, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                 {
                     #pragma unroll
                     for (int j_ = 12; j_ < 16; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                 }
-                // cycle 729, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 704, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -923,22 +928,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 729, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 704, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 729, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                // cycle 704, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                 {
                     #pragma unroll
                     for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                 }
-                // cycle 729, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                // cycle 704, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                 {
                     #pragma unroll
                     for (int j_ = 16; j_ < 20; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                 }
-                // cycle 814, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                // cycle 789, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                 {
                     float weights_25_[64];
                     #pragma unroll
@@ -946,35 +951,25 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     #pragma unroll
                     for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                 }
-                // cycle 814, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                // cycle 789, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                 {
                     #pragma unroll
                     for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                 }
-                // cycle 814, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                // cycle 789, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                 {
                     #pragma unroll
                     for (int j_ = 40; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                 }
-                // cycle 814, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                // cycle 789, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                 {
                     #pragma unroll
                     for (int j_ = 20; j_ < 32; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                 }
-                // cycle 988, stage 0: mul.26 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:101:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) mulf_26[i_] = (total1_9[i_] * shrink_31[i_]);
-                }
-                // cycle 1129, stage 0: add.28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:107:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) total1_9[i_] = (mulf_26[i_] + reduce_27[i_]);
-                }
                 for (int32_t i = 1; i < n; ++i) {
                     named_barrier_sync(hand_off0, 256);
                     channel_y_10.consumer_wait(count_y_10 + i);
-                    // cycle 1130, stage 0: dot.scores1 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:65:18)
+                    // cycle 1024, stage 0: dot.scores1 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:65:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_10.slot(count_y_10 + i));
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1.slot(count_x1));
@@ -989,8 +984,13 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores1, descriptor_advance(descriptor_a, 8288), descriptor_advance(descriptor_b, 16480), 1);
                         wgmma_commit();
                     }
+                    // cycle 1246, stage 1: add.28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:107:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) total1_9[i_] = (mulf_26[i_] + reduce_27[i_]);
+                    }
                     channel_z.consumer_wait(count_z + i - 1);
-                    // cycle 1642, stage 1: dot.acc1_44 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:121:18)
+                    // cycle 1536, stage 1: dot.acc1_44 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:121:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + i - 1), 16384);
                         registers_fence(acc1);
@@ -1009,7 +1009,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_wait<1>();
                     registers_fence(scores1);
                     channel_y_10.consumer_release(count_y_10 + i);
-                    // cycle 1854, stage 0: reduce_max.raised_22 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:87:20)
+                    // cycle 1748, stage 0: reduce_max.raised_22 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:87:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = -INFINITY;
@@ -1020,14 +1020,14 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
                                 raised_22[i_] = fmaxf(raised_22[i_], __shfl_xor_sync(~0u, raised_22[i_], lanes));
                     }
-                    // cycle 2241, stage 0: mul.raised_23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:92:20)
+                    // cycle 87, stage 0: mul.raised_23 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:92:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) raised_23[i_] = (raised_22[i_] * raised[i_]);
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) highest1_age1[i_] = highest1[i_];
-                    // cycle 4, stage 0: max.raised_24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:93:20)
+                    // cycle 110, stage 0: max.raised_24 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:93:20)
                     {
                         float raised_24_[2];
                         #pragma unroll
@@ -1035,17 +1035,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) highest1[i_] = raised_24_[i_];
                     }
-                    // cycle 33, stage 0: sub.shrink_30 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:99:20)
+                    // cycle 139, stage 0: sub.shrink_30 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:99:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) shrink_30[i_] = (highest1_age1[i_] - highest1[i_]);
                     }
-                    // cycle 56, stage 0: exp2.shrink_31 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:100:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) shrink_31[i_] = exp2_approx(shrink_30[i_]);
-                    }
-                    // cycle 78, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 142, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1053,16 +1048,26 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 219, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 172, stage 0: exp2.shrink_31 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:100:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) shrink_31[i_] = exp2_approx(shrink_30[i_]);
+                    }
+                    // cycle 194, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
+                    }
+                    // cycle 280, stage 0: mul.26 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:101:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) mulf_26[i_] = (total1_9[i_] * shrink_31[i_]);
                     }
                     scheduling_fence(opaque, highest1);
                     wgmma_wait<0>();
                     registers_fence(acc1);
                     channel_z.consumer_release(count_z + i - 1);
-                    // cycle 305, stage 0: mul.acc1_42 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:119:18)
+                    // cycle 283, stage 0: mul.acc1_42 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:119:18)
                     {
                         float acc1_42_[64];
                         #pragma unroll
@@ -1070,7 +1075,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) acc1[i_] = acc1_42_[i_];
                     }
-                    // cycle 305, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 283, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1078,12 +1083,12 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 305, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 283, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                     }
-                    // cycle 389, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 364, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1091,24 +1096,24 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 389, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 364, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                     }
-                    // cycle 389, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                    // cycle 364, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) reduce_27[i_] = 0.0f;
                         #pragma unroll
                         for (int j_ = 0; j_ < 8; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                     }
-                    // cycle 389, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                    // cycle 364, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                     {
                         #pragma unroll
                         for (int j_ = 0; j_ < 4; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                     }
-                    // cycle 474, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 449, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1116,22 +1121,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 474, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 449, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                     }
-                    // cycle 474, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                    // cycle 449, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                     {
                         #pragma unroll
                         for (int j_ = 8; j_ < 16; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                     }
-                    // cycle 474, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                    // cycle 449, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                     {
                         #pragma unroll
                         for (int j_ = 4; j_ < 8; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                     }
-                    // cycle 559, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 534, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1139,22 +1144,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 559, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 534, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                     }
-                    // cycle 559, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                    // cycle 534, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                     {
                         #pragma unroll
                         for (int j_ = 16; j_ < 24; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                     }
-                    // cycle 559, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                    // cycle 534, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                     {
                         #pragma unroll
                         for (int j_ = 8; j_ < 12; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                     }
-                    // cycle 644, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 619, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1162,22 +1167,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 644, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 619, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 40; j_ < 48; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                     }
-                    // cycle 644, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                    // cycle 619, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                     {
                         #pragma unroll
                         for (int j_ = 24; j_ < 32; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                     }
-                    // cycle 644, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                    // cycle 619, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                     {
                         #pragma unroll
                         for (int j_ = 12; j_ < 16; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                     }
-                    // cycle 729, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 704, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1185,22 +1190,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 729, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 704, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 48; j_ < 56; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                     }
-                    // cycle 729, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                    // cycle 704, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                     {
                         #pragma unroll
                         for (int j_ = 32; j_ < 40; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                     }
-                    // cycle 729, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                    // cycle 704, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                     {
                         #pragma unroll
                         for (int j_ = 16; j_ < 20; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                     }
-                    // cycle 814, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
+                    // cycle 789, stage 0: ffma.weights_28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:97:21)
                     {
                         float weights_25_[64];
                         #pragma unroll
@@ -1208,35 +1213,30 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_28[i_] = (weights_25_[i_] - highest1[i_ / 2 % 2]);
                     }
-                    // cycle 814, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
+                    // cycle 789, stage 0: exp2.weights_29 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:98:21)
                     {
                         #pragma unroll
                         for (int j_ = 56; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) weights_29[i_] = exp2_approx(weights_28[i_]);
                     }
-                    // cycle 814, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
+                    // cycle 789, stage 0: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:102:13)
                     {
                         #pragma unroll
                         for (int j_ = 40; j_ < 64; ++j_) if (const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true) reduce_27[i_ / 2 % 2] = (reduce_27[i_ / 2 % 2] + weights_29[i_]);
                     }
-                    // cycle 814, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
+                    // cycle 789, stage 0: trunc.acc1_39 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:116:18)
                     {
                         #pragma unroll
                         for (int j_ = 20; j_ < 32; ++j_) if (const int i_ = j_ % 16 * 2 + j_ / 16; true) acc1_39[i_ / 4][i_ % 4] = pack_f16(weights_29[2 * i_], weights_29[2 * i_ + 1]);
                     }
-                    // cycle 988, stage 0: mul.26 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:101:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) mulf_26[i_] = (total1_9[i_] * shrink_31[i_]);
-                    }
-                    // cycle 1129, stage 0: add.28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:107:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) total1_9[i_] = (mulf_26[i_] + reduce_27[i_]);
-                    }
                 }
                 named_barrier_sync(hand_off0, 256);
+                // cycle 1246, stage 1: add.28 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:107:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) total1_9[i_] = (mulf_26[i_] + reduce_27[i_]);
+                }
                 channel_z.consumer_wait(count_z + n - 1);
-                // cycle 1642, stage 1: dot.acc1_44 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:121:18)
+                // cycle 1536, stage 1: dot.acc1_44 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:121:18)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_z.slot(count_z + n - 1), 16384);
                     registers_fence(acc1);
@@ -1347,7 +1347,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             }
             trips_0 = max(0, (length + 127) / 128);
             {
-                // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2260 cycles
+                // fa_fwd_subtiled/for.0: 2 stages, an iteration every 2048 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     // cycle 0, stage 0: load y_10 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:61:15)
@@ -1358,16 +1358,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             const int32_t y_ = first_key_2;
                             tma_load(channel_y_10.slot(count_y_10), &map_k_desc, channel_y_10.full(count_y_10), 0, y_);
                             tma_load(channel_y_10.slot(count_y_10) + 16384, &map_k_desc, channel_y_10.full(count_y_10), 64, y_);
-                        }
-                    }
-                    // cycle 1348, stage 0: load z (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:108:12)
-                    channel_z.producer_acquire(count_z);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_z.full(count_z), 32768);
-                        {
-                            const int32_t y_ = first_key_2;
-                            tma_load(channel_z.slot(count_z), &map_v_desc, channel_z.full(count_z), 0, y_);
-                            tma_load(channel_z.slot(count_z) + 16384, &map_v_desc, channel_z.full(count_z), 64, y_);
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
@@ -1381,15 +1371,25 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_y_10.slot(count_y_10 + i) + 16384, &map_k_desc, channel_y_10.full(count_y_10 + i), 64, y_);
                             }
                         }
-                        // cycle 1348, stage 0: load z (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:108:12)
-                        channel_z.producer_acquire(count_z + i);
+                        // cycle 512, stage 1: load z (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:108:12)
+                        channel_z.producer_acquire(count_z + i - 1);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_z.full(count_z + i), 32768);
+                            mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
                             {
-                                const int32_t y_ = first_key_2 + (i * 128);
-                                tma_load(channel_z.slot(count_z + i), &map_v_desc, channel_z.full(count_z + i), 0, y_);
-                                tma_load(channel_z.slot(count_z + i) + 16384, &map_v_desc, channel_z.full(count_z + i), 64, y_);
+                                const int32_t y_ = first_key_2 + ((i - 1) * 128);
+                                tma_load(channel_z.slot(count_z + i - 1), &map_v_desc, channel_z.full(count_z + i - 1), 0, y_);
+                                tma_load(channel_z.slot(count_z + i - 1) + 16384, &map_v_desc, channel_z.full(count_z + i - 1), 64, y_);
                             }
+                        }
+                    }
+                    // cycle 512, stage 1: load z (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:108:12)
+                    channel_z.producer_acquire(count_z + n - 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_z.full(count_z + n - 1), 32768);
+                        {
+                            const int32_t y_ = first_key_2 + ((n - 1) * 128);
+                            tma_load(channel_z.slot(count_z + n - 1), &map_v_desc, channel_z.full(count_z + n - 1), 0, y_);
+                            tma_load(channel_z.slot(count_z + n - 1) + 16384, &map_v_desc, channel_z.full(count_z + n - 1), 64, y_);
                         }
                     }
                 }

@@ -85,7 +85,7 @@ def in_order(v: Variables) -> None:
     A warp issues in order, so that what a schedule has it issue at once is late by as much.
     """
     for members in v.clusters.members:
-        issues = [(op, Reservation("issue", v.problem.operations[op].issue)) for op in members]
+        issues = [(op, Reservation("issue", v.problem.held(v.problem.operations[op]))) for op in members]
         v.model.add_no_overlap(
             [part for op, issue in issues if issue.cycles for part in rectangles(v, op, issue)]
         )
