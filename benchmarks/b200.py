@@ -49,7 +49,8 @@ their schedules count half of B, which is what each block loads and keeps. `poly
 
 TFLOP/s follow from the predicted cycles of the steady state of the first loop, at 148 SMs and 1.85 GHz, with
 one thread block on each. In brackets: with barriers and waits (`[handover]`, taken over from sm_90) that take
-twice and half as long; other estimates, such as the rates of tensor memory, are not varied.
+twice and half as long; other estimates, such as the rates of tensor memory, are not varied. Of int8
+kernels they are operations, not of floats.
 
 | kernel | groups (warps) | interval | predicted | TFLOP/s | registers | spills | relative error | hazards |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
@@ -70,8 +71,10 @@ sm_90, and MMAs that other warps issue are handed over by barriers which the sch
 groups of attention take longer than their schedules have it (see predicted). The prediction lets a reduction
 follow its load from tensor memory chunk by chunk, as the schedule does; the code waits for the whole tile
 first, which may take up to 192 cycles more for each tile of 128 columns. The groups that share the
-exponential unit keep their distance by dependences alone. Block scales that threads load, and 4-bit floats
-beside 8-bit ones, are not generated.
+exponential unit keep their distance by dependences alone. ALU instructions over the charge are parities of
+waits, counters and addresses (12 in group 2 of fa_fwd: two for each wait, two for the loop, addresses of
+releases); panels stores 2 bytes at a time, each with a condition, which the schedule does not charge on the
+ALU. Block scales that threads load, and 4-bit floats beside 8-bit ones, are not generated.
 """
 
 

@@ -22,7 +22,7 @@ HERE = Path("tests/kernels")
 LIMIT = 60
 """Seconds for each loop."""
 GROUPS = {"fa_fwd_causal.sm100": 3}
-"""Groups: with as many as it wants, the exported Gluon kernel is not right."""
+"""Groups of the kept schedules, where these are fewer than a search without a limit gives."""
 REGISTERS = {"fa_fwd_pairs.sm100": 184}
 """Per thread, where ptxas spills otherwise: as `twill codegen` finds."""
 
