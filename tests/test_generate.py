@@ -158,6 +158,22 @@ def test_groups_that_load_get_registers_of_those_that_compute(
     validate(found.program, found.loops[0].problem.limits)
 
 
+def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
+    """Though ptxas spills nothing of it."""
+    tried = tried_with(monkeypatch, gemm, 0)
+
+    def refused(*_: object) -> Generated:
+        raise TwillError("a slot holds nothing")
+
+    def said(made: Generated) -> Sequence[str]:
+        return () if granted(made) == (40, 232) else SPILLED
+
+    monkeypatch.setattr(module, "right", refused)
+    monkeypatch.setattr(module, "_said", said)
+    assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None
+    assert len(tried) == 3
+
+
 def test_the_kernel_stays_where_nothing_helps(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     tried = tried_with(monkeypatch, gemm, 0)
     assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None

@@ -112,8 +112,8 @@ def without_warnings(
         f"{warning}; trying fewer registers for masks and offsets, and other registers for groups that load"
     )
     first = _least_spilled(_Built(made, tuple(said)))
-    if not first.said:
-        return _instead(first, warning, options, on_progress)
+    if not first.said and (other := _instead(first, warning, options, on_progress)):
+        return other
     began = monotonic()
     for retry in _retries(inputs, options, made, on_progress):
         if monotonic() - began > RETRIES * options.time_limit * len(made.loops):
@@ -124,8 +124,8 @@ def without_warnings(
             if retry.cycles(other) > retry.slowest:
                 continue
             found = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,)))
-            if not found.said:
-                return _instead(found, warning, options, on_progress)
+            if not found.said and (other := _instead(found, warning, options, on_progress)):
+                return other
         except TwillError:
             continue
     return None if first.made is made else _instead(first, warning, options, on_progress)
@@ -146,10 +146,13 @@ class _Built:
 
 def _instead(
     found: _Built, warning: str, options: GenerateOptions, on_progress: ProgressCallback
-) -> Generated:
-    """The kernel checked, with a note. Raises TwillError where it is wrong."""
+) -> Generated | None:
+    """The kernel checked, with a note; None where it is wrong."""
     changes = ", ".join((*found.changes, *([found.loading] if found.loading else [])))
-    return noted(right((found.made,), options, on_progress), f"{changes}: otherwise {warning}")
+    try:
+        return noted(right((found.made,), options, on_progress), f"{changes}: otherwise {warning}")
+    except TwillError:
+        return None
 
 
 def _least_spilled(built: _Built) -> _Built:

@@ -40,6 +40,10 @@ FUNCTIONS = {
     "divide": ("divide(a, b)", lambda: A / B),
     "exp2": ("exp2_approx(a)", lambda: np.exp2(A)),
     "log2": ("log2_approx(a)", lambda: np.log2(A)),
+    "mask": (
+        "[&] { Mask<40> m; if (a > 0.0f) m[35] = true; m[3] = b > 0.0f; return m[35] + 2.0f * m[3]; }()",
+        lambda: (A > 0) + np.float32(2) * (B > 0),
+    ),
     **{
         f"{name}_pair_{half}": (
             f"{name}_pair({operands}).{half}",

@@ -20,10 +20,11 @@ __host__ __device__ __forceinline__ To bitcast(From from) {
     return to;
 }
 
-/// Truth values as bits, 32 to a word; indexed by constants only, like any array in registers.
+/// Truth values as bits, 32 to a word; indexed by constants only, like any array in registers. Words begin with zero: the
+/// compiler may take a word of which any bit is not written for undefined.
 template <int Count>
 struct Mask {
-    uint32_t words[(Count + 31) / 32];
+    uint32_t words[(Count + 31) / 32] = {};
 
     struct Element {
         uint32_t& word;
