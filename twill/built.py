@@ -15,7 +15,7 @@ from time import monotonic
 from twill.candidates import MORE_WARPS
 from twill.diagnostics import TwillError
 from twill.generate import files, generate, notes, right
-from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace, pace_of_sm, source
+from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
 from twill.inputs import Inputs, origin
 from twill.ir.program import Program
 from twill.launch.build import severity
@@ -87,9 +87,7 @@ class _Retry:
     """The note of the kernel, to which the warning is added that it avoids."""
     make: Callable[[], Generated]
     slowest: float = inf
-    """Simulated cycles of an iteration of each loop, together, above which the warning is better."""
-    cycles: Callable[[Generated], float] = pace_of_sm
-    """These cycles: of a thread block, or of an SM."""
+    """Simulated cycles of an SM for an iteration of each loop, above which the warning is better."""
 
 
 def without_warnings(
@@ -121,7 +119,7 @@ def without_warnings(
         report(f"{warning}; trying {retry.what}")
         try:
             other = retry.make()
-            if retry.cycles(other) > retry.slowest:
+            if pace_of_sm(other) > retry.slowest:
                 continue
             found = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,)))
             if not found.said and (other := _instead(found, warning, options, on_progress)):
@@ -227,7 +225,7 @@ def _retries(
     if inputs.subtile is None and made.subtile == 1:
         divided = making(replace(made.inputs, subtile=COUNT))
         why = f"rows are divided into {COUNT} sub-tiles"
-        yield _Retry(f"{COUNT} sub-tiles", why, divided, pace(made), pace)
+        yield _Retry(f"{COUNT} sub-tiles", why, divided, pace_of_sm(made))
     if inputs.registers is not None:
         return
     slowest = SLOWER * pace_of_sm(made)
@@ -246,16 +244,16 @@ def _retries(
         what = f"{groups} warp groups"
         fewer = making(replace(made.inputs, groups=groups))
         yield _Retry(what, f"scheduled for {what}", fewer, slowest)
-    first = (pace(made.others[0]), pace) if made.others else (slowest, pace_of_sm)
+    first = pace_of_sm(made.others[0]) if made.others else slowest
     for form in (made, *made.others):
-        limit = first if form is made else (SLOWER * pace_of_sm(form), pace_of_sm)
+        limit = first if form is made else SLOWER * pace_of_sm(form)
         before = "" if form is made else f"not {made.form}, "
         if form is not made:
             yield _Retry(f"it not {made.form}", f"not {made.form}", partial(_itself, form))
         for registers in _fewer_registers(form):
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
-            yield _Retry(f"{before}{what}", f"{before}scheduled for {what}", other, *limit)
+            yield _Retry(f"{before}{what}", f"{before}scheduled for {what}", other, limit)
 
 
 def _fewer_blocks(made: Generated) -> Iterator[int]:

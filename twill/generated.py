@@ -87,15 +87,9 @@ def source(program: Program, loops: Sequence[Scheduled]) -> str:
     return target(loops[0].machine.arch).source(program)
 
 
-def pace(made: Generated) -> float:
-    """Simulated machine cycles of an iteration of each loop, together."""
-    from twill.simulate.predict import of_block
-
-    return of_block(made.program, made.loops)
-
-
 def pace_of_sm(made: Generated) -> float:
-    """The same of an SM that several thread blocks share."""
+    """Simulated machine cycles of an SM, which several thread blocks may share, for an iteration of each
+    loop, together."""
     from twill.simulate.predict import of_sm
 
     return of_sm(made.program, made.loops)
