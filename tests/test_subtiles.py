@@ -8,6 +8,7 @@ import pytest
 from twill import built as build
 from twill import candidates as module
 from twill.built import without_warnings
+from twill.engine.probe import Feasible, Refuted
 from twill.explain import explained
 from twill.generate import generate
 from twill.generated import Generated, GenerateOptions
@@ -80,12 +81,12 @@ def test_whole_tiles_at_their_bound_spare_sub_tiles() -> None:
 
 def test_a_search_ends_at_the_highest_interval_that_matters() -> None:
     (whole,) = (case.problem for case in cases(FA_FWD))
-    found = up_to(whole, 2600, OPTIONS_OF_SEARCH, lambda event: None)
-    assert found
-    assert found.interval <= 2600
-    assert not check(whole, found)
-    assert up_to(whole, 2089, OPTIONS_OF_SEARCH, lambda event: None) is None, "2456 is the least"
-    assert up_to(whole, 2047, OPTIONS_OF_SEARCH, lambda event: None) is None, "below the bound"
+    found = up_to(whole, 2600, OPTIONS_OF_SEARCH, lambda event: None, best=False)
+    assert isinstance(found, Feasible)
+    assert found.solution.interval <= 2600
+    assert not check(whole, found.solution)
+    assert up_to(whole, 2089, OPTIONS_OF_SEARCH, lambda event: None) == Refuted(), "2456 is the least"
+    assert up_to(whole, 2047, OPTIONS_OF_SEARCH, lambda event: None) == Refuted(), "below the bound"
 
 
 def test_what_can_not_be_divided_stays_whole() -> None:

@@ -10,6 +10,7 @@ from itertools import chain, islice
 
 from twill.diagnostics import TwillError
 from twill.engine.decode import channels
+from twill.engine.probe import Outcome, Refuted
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Considered, Result, Solution
 from twill.ir.search import Options, Progress, Report
@@ -157,14 +158,12 @@ def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Be
     return replace(known, made=search.at_bound(problem, options, report, known.start))
 
 
-def up_to(
-    problem: Problem, highest: Time, options: Options, report: Report, *, best: bool = True
-) -> Solution | None:
-    """A schedule whose interval is at most `highest`, the best one or any, not verified; None where there is
-    none, or none is found within the time limit."""
+def up_to(problem: Problem, highest: Time, options: Options, report: Report, *, best: bool = True) -> Outcome:
+    """A schedule whose interval is at most `highest`, the best one or any, not verified; `Refuted` where
+    there is none."""
     begin = start(problem, joint=not options.modulo_only)
     if begin.low > highest:
-        return None
+        return Refuted()
     from twill.smt import search
 
     return search.up_to(problem, options, report, begin, highest, best=best)

@@ -11,9 +11,10 @@ from functools import partial
 from math import ceil, floor, inf, isfinite
 
 from twill.diagnostics import TwillError
+from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import Change
 from twill.inputs import Case, Inputs, cases
-from twill.ir.schedule import Result
+from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Progress
 from twill.modulo.bounds import bounds
 from twill.pipeline import Begun, begun, soon, up_to
@@ -56,12 +57,23 @@ def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Sol
     parts = () if _met(known) else _parts(inputs, whole)
     if parts:
         known = _soon(whole, known, options, told)
-    if parts and not _met(known) and not _reaches(whole, _bounded(parts), options, told):
+    if not parts or _met(known):
+        return _compared(inputs, whole, known, solve)
+    fast = _fast(whole, _bounded(parts), options, told)
+    if isinstance(fast, Refuted):
         results = tuple(map(solve, parts, _soon(parts, _begun(parts, options, told), options, told)))
         taken = cycles(results)
-        if isfinite(taken) and (_bounded(parts) >= taken or not _reaches(whole, taken, options, told)):
+        if isfinite(taken) and taken > _bounded(parts):
+            fast = _fast(whole, taken, options, told)
+        if isfinite(taken) and not isinstance(fast, tuple):
             return Searched(COUNT, results, note(taken, inf, within=_within(taken)))
-    return _compared(inputs, whole, known, solve)
+    return _compared(
+        inputs, whole, list(map(_from, known, fast)) if isinstance(fast, tuple) else known, solve
+    )
+
+
+def _from(known: Begun, found: Solution) -> Begun:
+    return known if known.made else replace(known, made=found)
 
 
 def _compared(inputs: Inputs, whole: Sequence[Case], known: Sequence[Begun], solve: Solve) -> Searched:
@@ -124,20 +136,24 @@ def _unit(case: Case) -> float:
     return case.problem.resolution.cycles_per_unit
 
 
-def _reaches(whole: Sequence[Case], divided: float, options: Options, told: Told) -> bool:
-    """Whether schedules of whole tiles are found that are taken instead of sub-tiles that take `divided`
-    cycles, all loops together."""
+def _fast(
+    whole: Sequence[Case], divided: float, options: Options, told: Told
+) -> tuple[Solution, ...] | Refuted | Unknown:
+    """Schedules of whole tiles that are taken instead of sub-tiles that take `divided` cycles, all loops
+    together."""
     options = replace(options, time_limit=options.time_limit * REACHING)
     least = [bounds(case.problem).value for case in whole]
     units = [_unit(case) for case in whole]
     spare = _within(divided) - sum(low * unit for low, unit in zip(least, units, strict=True))
+    fast = list[Solution]()
     for case, low, unit in zip(whole, least, units, strict=True):
         best, highest = case is not whole[-1], low + floor(spare / unit)
         found = up_to(case.problem, highest, options, partial(told, case.name), best=best)
-        if found is None:
-            return False
-        spare -= (found.interval - low) * unit
-    return True
+        if not isinstance(found, Feasible):
+            return found
+        fast.append(found.solution)
+        spare -= (found.solution.interval - low) * unit
+    return tuple(fast)
 
 
 def change(inputs: Inputs, case: Case) -> tuple[Change, ...]:

@@ -72,7 +72,7 @@ def _without_overlap(setting: Setting, evidence: Evidence) -> Evidence:
     for part in ROOM if len(setting.problem.operations) <= LARGE else ():
         interval = max(evidence.low + evidence.low // part, setting.shortest)
         if interval >= evidence.high:
-            break
+            continue
         setting.tell("trying", "cpsat", interval, "without overlap of iterations")
         budget, tactics = setting.budget(ALONE * setting.work), Tactics(linearization=2, hint=evidence.best)
         found = cpsat.attempt(

@@ -10,6 +10,7 @@ import time
 from dataclasses import dataclass, replace
 
 from twill.engine.partitions import partitions, under
+from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds, Reason, Result, Solution, Status
 from twill.ir.search import Options, Report
@@ -88,12 +89,15 @@ def at_bound(problem: Problem, options: Options, report: Report, begin: Start) -
 
 def up_to(
     problem: Problem, options: Options, report: Report, begin: Start, highest: Time, *, best: bool
-) -> Solution | None:
-    """A schedule whose interval is at most `highest`, the best one or any; None where there is none, or none
-    is found within the time limit."""
+) -> Outcome:
+    """A schedule whose interval is at most `highest`, the best one or any; `Refuted` where there is none."""
     setting = _setting(problem, options, report, begin, begin.max_in_flight(options), None)
-    evidence = Evidence(begin.low, min(begin.top, highest), refuted=begin.refuted)
-    return _decided(setting.within(DECIDING), evidence, any_answer=not best).best
+    top = min(begin.top, highest)
+    evidence = Evidence(begin.low, top, refuted=begin.refuted)
+    found = _decided(setting.within(DECIDING), evidence, any_answer=not best)
+    if found.best is not None:
+        return Feasible(found.best)
+    return Refuted() if found.low > top else Unknown("time")
 
 
 def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setting, Evidence]:
