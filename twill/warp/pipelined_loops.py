@@ -7,6 +7,7 @@ groups share the number of stages: the most that any of them needs, the release 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from twill.diagnostics import DefectError
 from twill.ir.loop import Type
 from twill.ir.operands import Read, Register
 from twill.ir.problem import Time
@@ -163,8 +164,12 @@ def _shifted(group: Group) -> Group:
 
 
 def _may_begin(group: Group) -> bool:
-    """Whether the target lets the back edge be where the group's interval begins."""
-    flat = _flat(steps(group, _sequence(group)))
+    """Whether the target lets the back edge be where the group's interval begins: not between MMAs of one
+    accumulator whose older result is still read."""
+    try:
+        flat = _flat(steps(group, _sequence(group)))
+    except DefectError:
+        return False
     parts = _parts(group, flat, 1 + max((step.stage for step in flat), default=0))
     return not group.kernel.target.legalization.crossing(group.code, parts)
 
