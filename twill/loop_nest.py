@@ -86,11 +86,14 @@ def _sharing(
     """The loops with the groups that each schedule has; with the fewest where these do not go together."""
     try:
         return _lowered(cases, target, solve, options, observe)
-    except TogetherError:
+    except TogetherError as refused:
         few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
         if all(case.problem.limits.groups <= _FEWEST for case in cases):
             raise
-        return _lowered(few, target, solve, options, observe)
+        try:
+            return _lowered(few, target, solve, options, observe)
+        except NoScheduleError:
+            raise refused from None
 
 
 def _lowered(
