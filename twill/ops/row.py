@@ -45,6 +45,7 @@ Role = Literal[
     "select",
     "add",
     "subtract",
+    "conjunction",
     "multiply",
     "shift_left",
     "divide",

@@ -114,7 +114,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         uint32_t count_dependence6 = 0;
         uint32_t count_dependence7 = 0;
         int32_t trips_0 = 0;
-        float dy_18[64];
         int32_t first_query_0;
         int32_t key_2;
         float result_54[64];
@@ -425,7 +424,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         {
             float dz_16_[64];
             tensor_memory_load_tile(dz_16_, tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
-            tensor_memory_load_tile(dy_18, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_0[i_] = pack_f16(dz_16_[(((2 * i_) & 63))], dz_16_[(((2 * i_ + 1) & 63))]);
         }
@@ -445,9 +443,11 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         // truncf.4 (examples/ttgir/fa_bwd.sm100.ttgir:109:10)
         {
+            float dy_18_[64];
+            tensor_memory_load_tile(dy_18_, tensor_memory + 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             float mulf_3_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{dy_18[(((2 * i_) & 63))], dy_18[(((2 * i_ + 1) & 63))]}, float2{scale, scale}), mulf_3_[2 * i_], mulf_3_[2 * i_ + 1]);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{dy_18_[(((2 * i_) & 63))], dy_18_[(((2 * i_ + 1) & 63))]}, float2{scale, scale}), mulf_3_[2 * i_], mulf_3_[2 * i_ + 1]);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_4[i_] = pack_f16(mulf_3_[(((2 * i_) & 63))], mulf_3_[(((2 * i_ + 1) & 63))]);
         }

@@ -155,7 +155,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         uint32_t count_dependence9 = 0;
         uint32_t count_dependence10 = 0;
         int32_t trips_0 = 0;
-        float dy_24[64];
         int32_t first_query_0;
         int32_t key_2;
         float result_91[32];
@@ -665,7 +664,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         {
             float dz_22_[64];
             tensor_memory_load_tile(dz_22_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
-            tensor_memory_load_tile(dy_24, tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_0[i_] = pack_f16(dz_22_[(((2 * i_) & 63))], dz_22_[(((2 * i_ + 1) & 63))]);
         }
@@ -685,9 +683,11 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         }
         // truncf.4 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:155:10)
         {
+            float dy_24_[64];
+            tensor_memory_load_tile(dy_24_, tensor_memory + 128 + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
             float mulf_3_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{dy_24[(((2 * i_) & 63))], dy_24[(((2 * i_ + 1) & 63))]}, float2{scale, scale}), mulf_3_[2 * i_], mulf_3_[2 * i_ + 1]);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{dy_24_[(((2 * i_) & 63))], dy_24_[(((2 * i_ + 1) & 63))]}, float2{scale, scale}), mulf_3_[2 * i_], mulf_3_[2 * i_ + 1]);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_4[i_] = pack_f16(mulf_3_[(((2 * i_) & 63))], mulf_3_[(((2 * i_ + 1) & 63))]);
         }

@@ -10,6 +10,7 @@ and the loop stores nothing through the same argument. Lines stay where they are
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
@@ -107,9 +108,22 @@ def _edits(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
         for place in re.finditer(rf"{re.escape(name)}(?![\w$.#:-])", module.text):
             if begin <= place.start() < loop.body.ops[-1].span.start:
                 yield Edit(place.start(), place.end(), value)
+    yield from _unread(module, loop, found)
     yield yielding(module, loop, gone, {})
     yield from without_stale(module, loop)
     yield from renumbered(module, loop, set(gone), {})
+
+
+def _unread(module: Module, loop: Loop, found: tuple[_Prefetched, ...]) -> Iterator[Edit]:
+    """The loads themselves go where nothing else reads them."""
+    users, last = loop.function.users(), loop.body.ops[-1]
+    gone = {one.position for one in found}
+    other = {one.yielded.id for position, one in enumerate(loop.carried) if position not in gone}
+    loads = {one.cone[-1].index for one in found if one.carried.yielded.id not in other}
+    for op, following in pairwise(loop.body.ops):
+        if op.index in loads and all(user is last for user in users.get(op.result.id, ())):
+            begin, end = op.span.start, following.span.start
+            yield Edit(begin, end, "\n" * module.text.count("\n", begin, end))
 
 
 def _current(number: int, one: _Prefetched) -> str:
@@ -124,7 +138,7 @@ def _lines(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
     assert isinstance(loop.induction.type, Scalar)
     now, kind = loop.induction.name, loop.induction.type.name
     before, later = f"%twill_before{number}", f"%twill_later{number}"
-    yield f"{before} = arith.subi {now}, {loop.step.name} : {kind}"
+    yield f"{before} = {named('subtract')} {now}, {loop.step.name} : {kind}"
     yield f"{later} = arith.cmpi ne, {now}, {loop.lower.name} : {kind}"
     for one in found:
         yield from _one(module, one, {now: before}, later, f"%twill_before{number}_{one.position}_")
@@ -153,6 +167,6 @@ def _one(
     there = f"{prefix}there"
     yield f"{there} = {named('splat')} {later} : i1 -> {mask}"
     if len(operands) > 1:
-        yield f"{prefix}masked = arith.andi {operands[1]}, {there} : {mask}"
+        yield f"{prefix}masked = {named('conjunction')} {operands[1]}, {there} : {mask}"
         there = f"{prefix}masked"
     yield with_operands(rename(text_of(module, load)), [operands[0], there, *operands[2:]])
