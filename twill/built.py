@@ -26,15 +26,17 @@ FEW_BLOCKS = 2
 """Thread blocks on an SM of which one is worth more than the registers of a thread that holds tiles."""
 FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
-LEAST_GROUPS = 3
-"""Warp groups that are tried at least: one that loads, two that compute."""
+LEAST_GROUPS = 2
+"""Warp groups that are tried at least: one that loads, one that computes."""
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried, by attempt."""
 SLOWER = 1.5
 """How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
 is taken to be better (estimate)."""
+CLOSE = 1.1
+"""How many times as long they may take for no other kernel to be tried."""
 RETRIES = 5
-"""Time limits for each loop after which no other kernel is tried."""
+"""Time limits for each loop after which no other kernel is searched for."""
 STEPS = 3
 """How many numbers of registers for groups that load are tried, more or fewer."""
 
@@ -88,6 +90,8 @@ class _Retry:
     make: Callable[[], Generated]
     slowest: float = inf
     """Simulated cycles of an SM for an iteration of each loop, above which the warning is better."""
+    searches: bool = True
+    """Its loops may have to be scheduled first."""
 
 
 def without_warnings(
@@ -112,21 +116,40 @@ def without_warnings(
     first = _least_spilled(_Built(made, tuple(said)))
     if not first.said and (other := _instead(first, warning, options, on_progress)):
         return other
-    began = monotonic()
+    if (found := _best_retry(inputs, options, made, warning, on_progress)) is not None:
+        return found
+    return None if first.made is made else _instead(first, warning, options, on_progress)
+
+
+def _best_retry(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    warning: str,
+    on_progress: ProgressCallback,
+) -> Generated | None:
+    """The first kernel without warnings that takes about as many simulated cycles as the one with them;
+    otherwise the fastest that is found in the time that there is. What needs no search is tried later too."""
+    report, began, enough = notes(made.program, "ptxas", on_progress), monotonic(), CLOSE * pace_of_sm(made)
+    best, cycles = None, inf
     for retry in _retries(inputs, options, made, on_progress):
-        if monotonic() - began > RETRIES * options.time_limit * len(made.loops):
-            break
+        late = monotonic() - began > RETRIES * options.time_limit * len(made.loops)
+        if late and (best is not None or retry.searches):
+            continue
         report(f"{warning}; trying {retry.what}")
         try:
             other = retry.make()
-            if pace_of_sm(other) > retry.slowest:
+            pace = pace_of_sm(other)
+            if pace > retry.slowest or pace >= cycles:
                 continue
             found = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,)))
-            if not found.said and (other := _instead(found, warning, options, on_progress)):
-                return other
+            if not found.said and (right_one := _instead(found, warning, options, on_progress)):
+                best, cycles = right_one, pace
         except TwillError:
             continue
-    return None if first.made is made else _instead(first, warning, options, on_progress)
+        if cycles <= enough:
+            break
+    return best
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +272,8 @@ def _retries(
         limit = first if form is made else SLOWER * pace_of_sm(form)
         before = "" if form is made else f"not {made.form}, "
         if form is not made:
-            yield _Retry(f"it not {made.form}", f"not {made.form}", partial(_itself, form))
+            why = f"not {made.form}"
+            yield _Retry(f"it {why}", why, partial(_itself, form), searches=False)
         for registers in _fewer_registers(form):
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
