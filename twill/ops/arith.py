@@ -301,7 +301,7 @@ INTEGERS = ruled(
         identity="-1",
         role="extreme",
     ),
-    operation("arith.andi", "andi", each(np.bitwise_and), _bitwise("&"), identity="-1", role="conjunction"),
+    operation("arith.andi", "andi", each(np.bitwise_and), _bitwise("&"), identity="-1"),
     operation("arith.ori", "ori", each(np.bitwise_or), _bitwise("|"), identity="0"),
     operation("arith.xori", "xori", each(np.bitwise_xor), _bitwise("^"), identity="0"),
 )

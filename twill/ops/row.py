@@ -45,7 +45,6 @@ Role = Literal[
     "select",
     "add",
     "subtract",
-    "conjunction",
     "multiply",
     "shift_left",
     "divide",

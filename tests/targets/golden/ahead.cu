@@ -43,7 +43,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // ahead/for.0: 2 stages, an iteration every 262 cycles
+                // ahead/for.0: 2 stages, an iteration every 260 cycles
                 const int32_t n = trips_0;
                 int32_t kept_s_20_corner0;
                 {
@@ -67,7 +67,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                             tma_load(channel_s_20_s_25.slot(count_s_20_s_25) + 8192, &map_s_25, channel_s_20_s_25.full(count_s_20_s_25), int32_t(int32_t(0)), int32_t(kept_s_25_corner0));
                         }
                     }
-                    // cycle 230, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1345)
+                    // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
                     channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9);
                     {
                         const int32_t twill_before0_ = 0 - 64;
@@ -82,7 +82,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (twill_before0_1_5_ + (muli_1 + int32_t((v_ * 4)))), (twill_before0_1_1_ & twill_later0_));
+                            if (v_ < 16) cp_async<16>(to_ + v_ * 16, (twill_before0_1_5_ + (muli_1 + int32_t((v_ * 4)))), (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
                         }
                     }
                     channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9);
@@ -98,7 +98,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                                 tma_load(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192, &map_s_25, channel_s_20_s_25.full(count_s_20_s_25 + i), int32_t(int32_t((i * 64))), int32_t(kept_s_25_corner0));
                             }
                         }
-                        // cycle 230, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1345)
+                        // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
                         channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9 + i);
                         {
                             const int32_t twill_before0_ = (i * 64) - 64;
@@ -113,7 +113,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (twill_before0_1_5_ + (muli_1 + int32_t((v_ * 4)))), (twill_before0_1_1_ & twill_later0_));
+                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (twill_before0_1_5_ + (muli_1 + int32_t((v_ * 4)))), (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
                             }
                         }
                         channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9 + i);
@@ -154,7 +154,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
         for (int i_ = 0; i_ < 32; ++i_) acc[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
-            // ahead/for.0: 2 stages, an iteration every 262 cycles
+            // ahead/for.0: 2 stages, an iteration every 260 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_s_20_s_25.consumer_wait(count_s_20_s_25);
@@ -172,7 +172,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                     wgmma_commit();
                 }
                 channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9);
-                // cycle 230, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1624)
+                // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
                 {
                     float read_0[2];
                     const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9);
@@ -217,7 +217,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                         for (int i_ = 0; i_ < 32; ++i_) acc[i_] = acc_32_[i_];
                     }
                     channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9 + i);
-                    // cycle 230, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1624)
+                    // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
                     {
                         float read_0[2];
                         const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
@@ -294,7 +294,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // ahead/for.0: 2 stages, an iteration every 262 cycles
+            // ahead/for.0: 2 stages, an iteration every 260 cycles
             const int32_t n = trips_0;
             uint32_t kept_s_20_to[1];
             uint32_t kept_s_20_at0[4];
@@ -352,7 +352,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_25_to[0] + i_ * 2048, advanced(from_, kept_s_25_at0[i_]));
                 }
                 channel_s_20_s_25.producer_commit(count_s_20_s_25);
-                // cycle 230, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1345)
+                // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
                 channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9);
                 {
                     const int32_t twill_before0_ = 0 - 64;
@@ -367,13 +367,8 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                     const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9);
                     float* from_ = twill_before0_1_5_ + int32_t(kept_twill_before0_1_9_at0[0]);
                     keep(from_);
-                    if (twill_before0_1_1_ && twill_later0_) {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_);
-                    } else {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_, twill_before0_1_1_ && twill_later0_);
-                    }
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_, (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
                 }
                 channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9);
                 for (int32_t i = 1; i < n; ++i) {
@@ -396,7 +391,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_25_to[0] + i_ * 2048, advanced(from_, kept_s_25_at0[i_]));
                     }
                     channel_s_20_s_25.producer_commit(count_s_20_s_25 + i);
-                    // cycle 230, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1345)
+                    // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
                     channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9 + i);
                     {
                         const int32_t twill_before0_ = (i * 64) - 64;
@@ -411,13 +406,8 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                         const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
                         float* from_ = twill_before0_1_5_ + int32_t(kept_twill_before0_1_9_at0[0]);
                         keep(from_);
-                        if (twill_before0_1_1_ && twill_later0_) {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_);
-                        } else {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_, twill_before0_1_1_ && twill_later0_);
-                        }
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_, (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
                     }
                     channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9 + i);
                 }
@@ -456,7 +446,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
         for (int i_ = 0; i_ < 32; ++i_) acc[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
-            // ahead/for.0: 2 stages, an iteration every 262 cycles
+            // ahead/for.0: 2 stages, an iteration every 260 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_s_20_s_25.consumer_wait(count_s_20_s_25);
@@ -475,7 +465,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                     wgmma_commit();
                 }
                 channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9);
-                // cycle 230, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1624)
+                // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
                 {
                     float read_0[2];
                     const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9);
@@ -521,7 +511,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                         for (int i_ = 0; i_ < 32; ++i_) acc[i_] = acc_32_[i_];
                     }
                     channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9 + i);
-                    // cycle 230, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1624)
+                    // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
                     {
                         float read_0[2];
                         const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);

@@ -167,6 +167,6 @@ def _one(
     there = f"{prefix}there"
     yield f"{there} = {named('splat')} {later} : i1 -> {mask}"
     if len(operands) > 1:
-        yield f"{prefix}masked = {named('conjunction')} {operands[1]}, {there} : {mask}"
+        yield f"{prefix}masked = {named('select')} {there}, {operands[1]}, {there} : {mask}, {mask}"
         there = f"{prefix}masked"
     yield with_operands(rename(text_of(module, load)), [operands[0], there, *operands[2:]])
