@@ -4,6 +4,7 @@ Takes a `Module` and `Edit`s of its text; gives the module that the new text des
 stand on the line of the operation they are inserted before, so line numbers stay those of the user's file.
 """
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
@@ -38,6 +39,16 @@ def edited(module: Module, edits: Iterable[Edit]) -> Module:
         pieces += [module.text[last : edit.begin], edit.text]
         last = edit.end
     return read("".join([*pieces, module.text[last:]]), module.file)
+
+
+def blanked(module: Module, begin: int, end: int) -> Edit:
+    """Of these characters only the line breaks stay."""
+    return Edit(begin, end, "\n" * module.text.count("\n", begin, end))
+
+
+def mentions(name: str) -> re.Pattern[str]:
+    """Where a text names a value, not one whose name begins alike."""
+    return re.compile(rf"{re.escape(name)}(?![\w$.#:-])")
 
 
 def text_of(module: Module, op: Op) -> str:

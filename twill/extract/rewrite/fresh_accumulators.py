@@ -11,7 +11,16 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from re import escape, sub
 
-from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, constant, edited, text_of
+from twill.extract.rewrite.edits import (
+    UNKNOWN,
+    Edit,
+    accumulated,
+    blanked,
+    constant,
+    edited,
+    mentions,
+    text_of,
+)
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Block, Module, Op, Scalar, Tensor, Token, Value
 from twill.ops.table import role
@@ -88,8 +97,7 @@ def _true(made: Mapping[int, Op], value: Value) -> bool:
 
 def _edits(module: Module, update: _Update, following: Mapping[int, Op]) -> Iterator[Edit]:
     store, mma, load = update.store, update.mma, update.load
-    begin, end = store.span.start, following[store.index].span.start
-    yield Edit(begin, end, "\n" * module.text.count("\n", begin, end))
+    yield blanked(module, store.span.start, following[store.index].span.start)
     false = f"%twill_fresh{mma.index}"
     flag, predicate = (escape(value.name) for value in _flags(mma))
     text = _renamed(text_of(module, mma), store.results[0].name, update.alloc.results[1].name)
@@ -106,4 +114,4 @@ def _edits(module: Module, update: _Update, following: Mapping[int, Op]) -> Iter
 
 def _renamed(text: str, name: str, other: str) -> str:
     """With another name where a value is first mentioned."""
-    return sub(rf"{escape(name)}(?![\w$.#:-])", other, text, count=1)
+    return mentions(name).sub(other, text, count=1)

@@ -13,7 +13,17 @@ from dataclasses import dataclass, field, replace
 from re import DOTALL, escape, finditer, search, sub
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, added, constant, edited, listed, text_of
+from twill.extract.rewrite.edits import (
+    UNKNOWN,
+    Edit,
+    added,
+    blanked,
+    constant,
+    edited,
+    listed,
+    mentions,
+    text_of,
+)
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -251,9 +261,9 @@ def _body(module: Module, loop: Loop, linear: Sequence[_Linear], names: Mapping[
     """Readers of the values read what was computed instead; additions that nobody reads any more go."""
     dropped = [(op.span.start, following) for op, following in _dead(loop, linear)]
     for begin, end in dropped:
-        yield Edit(begin, end, "\n" * module.text.count("\n", begin, end))
+        yield blanked(module, begin, end)
     for name, value in names.items():
-        for place in finditer(rf"{escape(name)}(?![\w$.#:-])", module.text):
+        for place in mentions(name).finditer(module.text):
             within = loop.body.ops[0].span.start <= place.start() < loop.body.ops[-1].span.start
             if within and not any(begin <= place.start() < end for begin, end in dropped):
                 yield Edit(place.start(), place.end(), value)

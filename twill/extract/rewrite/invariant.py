@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, text_of
 from twill.ir.loop import Function, Module, Op, Tensor
 from twill.ops.table import role
 
@@ -33,6 +33,5 @@ def _edits(module: Module, function: Function, loop: Op) -> Iterator[Edit]:
     for op, following in pairwise(loop.regions[0].blocks[0].ops):
         moved = role(op) == "layout" and isinstance(op.result.type, Tensor) and named[op.result.name] == 1
         if moved and not any(value.id in inside for value in op.operands):
-            lines = module.text.count("\n", op.span.start, following.span.start)
             yield Edit(loop.span.start, loop.span.start, f"{text_of(module, op)} {UNKNOWN} ")
-            yield Edit(op.span.start, following.span.start, "\n" * lines)
+            yield blanked(module, op.span.start, following.span.start)

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from twill.extract.rewrite.edits import UNKNOWN, Edit, edited
+from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Block, Module, Op, Tensor, Type, Value
 from twill.ops.table import role
@@ -91,5 +91,4 @@ def _text(module: Module, type: Type, kind: Tensor) -> str:
 def _removed(module: Module, ops: Sequence[Op], gone: Sequence[Op]) -> Iterator[Edit]:
     for op, following in pairwise(ops):
         if op in gone:
-            begin, end = op.span.start, following.span.start
-            yield Edit(begin, end, "\n" * module.text.count("\n", begin, end))
+            yield blanked(module, op.span.start, following.span.start)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, mentions, text_of
 from twill.extract.rewrite.induction import renumbered, without_carried, without_stale, yielding
 from twill.extract.rewrite.predication import truths, with_operands
 from twill.extract.rewrite.type_text import type_text
@@ -105,7 +105,7 @@ def _edits(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
     yield Edit(begin, begin, "".join(f"{line} {UNKNOWN} " for line in _lines(module, loop, found, number)))
     names = {one.carried.arg.name: _current(number, one) for one in found}
     for name, value in names.items():
-        for place in re.finditer(rf"{re.escape(name)}(?![\w$.#:-])", module.text):
+        for place in mentions(name).finditer(module.text):
             if begin <= place.start() < loop.body.ops[-1].span.start:
                 yield Edit(place.start(), place.end(), value)
     yield from _unread(module, loop, found)
@@ -122,8 +122,7 @@ def _unread(module: Module, loop: Loop, found: tuple[_Prefetched, ...]) -> Itera
     loads = {one.cone[-1].index for one in found if one.carried.yielded.id not in other}
     for op, following in pairwise(loop.body.ops):
         if op.index in loads and all(user is last for user in users.get(op.result.id, ())):
-            begin, end = op.span.start, following.span.start
-            yield Edit(begin, end, "\n" * module.text.count("\n", begin, end))
+            yield blanked(module, op.span.start, following.span.start)
 
 
 def _current(number: int, one: _Prefetched) -> str:

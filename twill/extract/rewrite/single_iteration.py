@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from twill.extract.dependence.loops import LOOPS
-from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Block, Function, MemDesc, Module, Op, Tensor, Value
 from twill.ops.row import Role
@@ -159,8 +159,7 @@ def _edits(
     yield Edit(begin, begin, before + _head(prefix, kept))
     for op, after in zip(stretch, (*stretch[1:], following), strict=True):
         if op.index not in inside:
-            lines = module.text.count("\n", op.span.start, after.span.start)
-            yield Edit(op.span.start, after.span.start, "\n" * lines)
+            yield blanked(module, op.span.start, after.span.start)
     end = following.span.start
     yield Edit(end, end, _tail(kept) + "".join(f"{text_of(module, op)} {UNKNOWN} " for op in again))
 

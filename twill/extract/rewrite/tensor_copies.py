@@ -8,9 +8,8 @@ used the second before. Lines stay where they are.
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from re import escape, finditer
 
-from twill.extract.rewrite.edits import Edit, edited
+from twill.extract.rewrite.edits import Edit, blanked, edited, mentions
 from twill.ir.loop import Function, Module, Op, Token
 from twill.ops.table import role
 
@@ -80,8 +79,7 @@ def _copied(function: Function, made: Mapping[int, Op], load: Op, alloc: Op, sto
 def _edits(module: Module, copy: _Copy) -> Iterator[Edit]:
     """Without the copy's operations, and with the other names in those that read what these made."""
     for op in copy.gone:
-        begin, end = op.span.start, copy.following[op.index]
-        yield Edit(begin, end, "\n" * module.text.count("\n", begin, end))
+        yield blanked(module, op.span.start, copy.following[op.index])
     made = {value.id for op in copy.gone for value in op.results}
     for op in (op for function in module.functions for op in function.walk()):
         if op not in copy.gone and any(value.id in made for value in op.operands):
@@ -93,5 +91,5 @@ def _renamed(module: Module, op: Op, names: Mapping[str, str]) -> Iterator[Edit]
     inside = min((inner.span.start for inner in op.inner()), default=op.span.end)
     text = module.text[op.span.start : inside]
     for name, value in names.items():
-        for place in finditer(rf"{escape(name)}(?![\w$.#:-])", text):
+        for place in mentions(name).finditer(text):
             yield Edit(op.span.start + place.start(), op.span.start + place.end(), value)

@@ -7,9 +7,8 @@ they are.
 """
 
 from collections.abc import Iterator
-from re import escape, sub
 
-from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, edited, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, edited, mentions, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Block, Module, Op, Scalar, Tensor
 from twill.ops.table import named, role
@@ -37,7 +36,7 @@ def _apart(module: Module, mma: Op, following: Op) -> Iterator[Edit]:
     if kind is None or zero is None or not floats or "#" in mma.result.name:
         return
     result, view, zeros = mma.result.name, mma.operands[2].name, f"%twill_zeros{mma.index}"
-    text = sub(rf"{escape(view)}(?![\w$.#:-])", zeros, text_of(module, mma), count=1)
+    text = mentions(view).sub(zeros, text_of(module, mma), count=1)
     part = text.replace(result, f"{result}_part", 1)
     yield Edit(mma.span.start, mma.span.end, f"{zeros} = {named('constant')} {zero} {UNKNOWN} {part}")
     place = following.span.start
