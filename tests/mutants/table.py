@@ -698,8 +698,8 @@ MUTANTS = (
     Mutant(
         "accumulate-never",
         f"{CUDA}/mma.py",
-        'case "always", _:\n            return "1"',
-        'case "always", _:\n            return "0"',
+        'case "always", _:\n            return yes',
+        'case "always", _:\n            return no',
         "MMAs do not add",
         ("fa_fwd",),
     ),

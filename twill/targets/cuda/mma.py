@@ -20,17 +20,18 @@ def advance(tile: Shared, outer: bool, k: int) -> int:
     return column * tile.box + inside
 
 
-def accumulates(it: MmaIssue, least: int) -> str:
-    """Whether an MMA adds to its accumulator, in a part of a loop that begins at iteration `least`."""
-    number = it.at.iteration
+def accumulates(it: MmaIssue, least: int, trips: str = "n", words: tuple[str, str] = ("0", "1")) -> str:
+    """Whether an MMA adds to its accumulator, in a part of a loop of `trips` iterations that begins at
+    iteration `least`; `words` for no and yes."""
+    number, (no, yes) = it.at.iteration, words
     match it.accumulate, number.base:
         case "always", _:
-            return "1"
+            return yes
         case ("never", _) | ("not_first", "once"):
-            return "0"
+            return no
         case "not_first", "first":
-            return str(int(number.offset > 0))
+            return words[number.offset > 0]
         case "not_first", "newest":
-            return "1" if number.offset < least else f"i != {number.offset}"
+            return yes if number.offset < least else f"i != {number.offset}"
         case "not_first", "last":
-            return "1" if number.offset + 1 < least else f"n != {number.offset + 1}"
+            return yes if number.offset + 1 < least else f"{trips} != {number.offset + 1}"

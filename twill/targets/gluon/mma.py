@@ -10,6 +10,7 @@ from twill.ir.statements import (
 )
 from twill.ops.table import role
 from twill.targets.cuda.elements import variable
+from twill.targets.cuda.mma import accumulates
 from twill.targets.gluon.emitter import Emitter
 from twill.targets.gluon.scope import (
     empty,
@@ -32,7 +33,7 @@ def issue(emitter: Emitter, it: MmaIssue) -> list[str]:
     if isinstance(form, NvidiaMma) and prod(form.warps_per_cta) != emitter.group.warps:
         whole, own = prod(form.warps_per_cta), emitter.group.warps
         raise emitter.file.refuse(dot, f"of {whole} warps is executed by a group of {own}")
-    adds = "True" if it.begin else _accumulates(emitter, it)
+    adds = _accumulates(emitter, it)
     source = scope.zeros(dot.result.type) if adds == "False" else into
     emitter.in_flight, emitter.tokens = (*emitter.in_flight, into), emitter.tokens | {into}
     emitter.defined |= {into}
@@ -51,7 +52,7 @@ def _issue_to_tensor_memory(
         emitter.barrier(empty(one.channel), one.channel, one.iteration) for one in it.completion.slots
     ]
     barriers += [emitter.dependence(one.barrier, one.iteration) for one in it.completion.barriers]
-    adds = "True" if it.begin else _accumulates(emitter, it)
+    adds = _accumulates(emitter, it)
     tile = emitter.scope.tensor_tile(into, dot.operands[2].type)
     given = f"{operands}, {tile}, use_acc={adds}, mbarriers=[{', '.join(barriers)}]"
     head = emitter.comment(it.at.cycle, it.at.stage, it.ops, it.node)
@@ -71,18 +72,7 @@ def _part(emitter: Emitter, it: MmaIssue, dot: Op, operand: int, text: str) -> s
 
 def _accumulates(emitter: Emitter, it: MmaIssue) -> str:
     """Whether an MMA adds to its accumulator."""
-    where = it.at.iteration
-    match it.accumulate, where.base:
-        case "always", _:
-            return "True"
-        case ("never", _) | ("not_first", "once"):
-            return "False"
-        case "not_first", "first":
-            return str(where.offset > 0)
-        case "not_first", "newest":
-            return "True" if where.offset < emitter.least else f"i != {where.offset}"
-        case "not_first", "last":
-            return "True" if where.offset + 1 < emitter.least else f"{emitter.trips} != {where.offset + 1}"
+    return "True" if it.begin else accumulates(it, emitter.least, emitter.trips, ("False", "True"))
 
 
 def wait(emitter: Emitter, pending: int) -> list[str]:
