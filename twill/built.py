@@ -116,7 +116,7 @@ def without_warnings(
     first = _least_spilled(_Built(made, tuple(said)))
     if not first.said and (other := _instead(first, warning, options, on_progress)):
         return other
-    if (found := _best_retry(inputs, options, made, warning, on_progress)) is not None:
+    if (found := _best_retry(inputs, options, made, warning, report, on_progress)) is not None:
         return found
     return None if first.made is made else _instead(first, warning, options, on_progress)
 
@@ -126,13 +126,14 @@ def _best_retry(
     options: GenerateOptions,
     made: Generated,
     warning: str,
+    report: Callable[[str], None],
     on_progress: ProgressCallback,
 ) -> Generated | None:
     """The first kernel without warnings that takes about as many simulated cycles as the one with them;
     otherwise the fastest that is found in the time that there is. What needs no search is tried later too."""
-    report, began, enough = notes(made.program, "ptxas", on_progress), monotonic(), CLOSE * pace_of_sm(made)
+    began, before = monotonic(), pace_of_sm(made)
     best, cycles = None, inf
-    for retry in _retries(inputs, options, made, on_progress):
+    for retry in _retries(inputs, options, made, before, on_progress):
         late = monotonic() - began > RETRIES * options.time_limit * len(made.loops)
         if late and (best is not None or retry.searches):
             continue
@@ -147,7 +148,7 @@ def _best_retry(
                 best, cycles = right_one, pace
         except TwillError:
             continue
-        if cycles <= enough:
+        if cycles <= CLOSE * before:
             break
     return best
 
@@ -236,9 +237,10 @@ def _printed(built: _Built, program: Program) -> _Built | None:
 
 
 def _retries(
-    inputs: Inputs, options: GenerateOptions, made: Generated, on_progress: ProgressCallback
+    inputs: Inputs, options: GenerateOptions, made: Generated, before: float, on_progress: ProgressCallback
 ) -> Iterator[_Retry]:
-    """What is tried, in this order. Problems that were solved already are not solved again."""
+    """What is tried instead of a kernel of `before` cycles, in this order. Problems that were solved already
+    are not solved again."""
     unchecked = replace(options, check=False, execute=False)
 
     def making(changed: Inputs, most_blocks: int = options.lowering.most_blocks) -> Callable[[], Generated]:
@@ -248,10 +250,10 @@ def _retries(
     if inputs.subtile is None and made.subtile == 1:
         divided = making(replace(made.inputs, subtile=COUNT))
         why = f"rows are divided into {COUNT} sub-tiles"
-        yield _Retry(f"{COUNT} sub-tiles", why, divided, pace_of_sm(made))
+        yield _Retry(f"{COUNT} sub-tiles", why, divided, before)
     if inputs.registers is not None:
         return
-    slowest = SLOWER * pace_of_sm(made)
+    slowest = SLOWER * before
     blocks = [
         _Retry(what, f"{what} at most", making(made.inputs, count), slowest)
         for count in _fewer_blocks(made)
@@ -270,14 +272,14 @@ def _retries(
     first = pace_of_sm(made.others[0]) if made.others else slowest
     for form in (made, *made.others):
         limit = first if form is made else SLOWER * pace_of_sm(form)
-        before = "" if form is made else f"not {made.form}, "
+        other_form = "" if form is made else f"not {made.form}, "
         if form is not made:
             why = f"not {made.form}"
             yield _Retry(f"it {why}", why, partial(_itself, form), searches=False)
         for registers in _fewer_registers(form):
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
-            yield _Retry(f"{before}{what}", f"{before}scheduled for {what}", other, limit)
+            yield _Retry(f"{other_form}{what}", f"{other_form}scheduled for {what}", other, limit)
 
 
 def _fewer_blocks(made: Generated) -> Iterator[int]:
