@@ -201,24 +201,29 @@ def _in_flight(design: Design, channels: tuple[ChannelPlan, ...]) -> tuple[Chann
     return channels
 
 
-def planned(design: Design) -> Plan:
-    """Channels, shared memory and the code outside of loops, for groups with their tasks."""
-    code, target, options, granted = design.code, design.target, design.options, design.granted
-    parts, one = design.parts, design.parts[0].scheduled
-    inside = [(part.scheduled, part.tasks) for part in parts]
-    non_loop = plan_non_loop_code(
-        code, inside, [group.id for group in granted], loader(parts), design.epilogue, _fillers(design)
-    )
-    channels = _channels(design, inside, non_loop)
-    stores = [task for part in parts for task in part.tasks if code.ops[task.ops[-1]].name in STORES]
-    stored = {task.ops[-1]: task.group for task in stores}
+def _stores(design: Design, channels: tuple[ChannelPlan, ...]) -> tuple[Mapping[int, int], Mapping[int, str]]:
+    """The group of each store in a loop, and the channel of one that leaves from its slots."""
+    code, every = design.code, [task for part in design.parts for task in part.tasks]
+    stores = [task for task in every if code.ops[task.ops[-1]].name in STORES]
     handed = {task.ops[-1]: channel for task in stores for channel in _slots_read(task, channels)}
-    scratch = {group.id: _scratch(code, target, parts, non_loop, group.id) for group in granted}
-    tiles, copies = design.tiles, dict[int, tuple[int, ...]]()
+    return {task.ops[-1]: task.group for task in stores}, handed
+
+
+def _shared_memory(
+    design: Design,
+    channels: tuple[ChannelPlan, ...],
+    non_loop: NonLoopCode,
+    stored: Mapping[int, int],
+    handed: Mapping[int, str],
+) -> tuple[SharedMemoryPlan, int, Launch | None]:
+    """The shared memory of a thread block, how many blocks an SM holds, and the launch in which TMA lets it
+    hold more, if there is one. Raises TwillError where not even one fits."""
+    code, target, options, tiles = design.code, design.target, design.options, design.tiles
+    one = design.parts[0].scheduled
+    scratch = {group.id: _scratch(code, target, design.parts, non_loop, group.id) for group in design.granted}
     limit, apart = _limit(one) + options.withheld, design.reserved + (CLAIMS if options.dynamic else 0)
-    channels = _in_flight(design, channels)
-    if tiles is not None:
-        copies = {group: tuple(one.id for one in own) for group, own in tiles.copies.items()}
+    copied = tiles.copies.items() if tiles is not None else ()
+    copies = {group: tuple(one.id for one in own) for group, own in copied}
 
     def laid_out(blocks: int) -> SharedMemoryPlan:
         most = options.most if blocks <= 2 else enough_slots(one.machine, options.most)
@@ -228,12 +233,26 @@ def planned(design: Design) -> Plan:
         found = layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
         return replace(found, memory=replace(found.memory, limit=found.memory.limit + apart))
 
-    memory, blocks, by_tma = (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out)
+    return (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out)
+
+
+def planned(design: Design) -> Plan:
+    """Channels, shared memory and the code outside of loops, for groups with their tasks."""
+    code, target, options, granted = design.code, design.target, design.options, design.granted
+    parts, one = design.parts, design.parts[0].scheduled
+    inside = [(part.scheduled, part.tasks) for part in parts]
+    non_loop = plan_non_loop_code(
+        code, inside, [group.id for group in granted], loader(parts), design.epilogue, _fillers(design)
+    )
+    channels = _channels(design, inside, non_loop)
+    stored, handed = _stores(design, channels)
+    channels = _in_flight(design, channels)
+    memory, blocks, by_tma = _shared_memory(design, channels, non_loop, stored, handed)
     kernel = Kernel(
         code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
     )
     granted = sharing(granted, one, blocks)
-    launch = thread_block.launch((*granted, *(tiles.added if tiles else ())), one, blocks)
+    launch = thread_block.launch((*granted, *(design.tiles.added if design.tiles else ())), one, blocks)
     deferred = deferred_reductions(code, inside)
     storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
     several = stored_by_several(code, storing, non_loop.owner)
@@ -247,7 +266,7 @@ def planned(design: Design) -> Plan:
         deferred,
         launch,
         by_tma,
-        tiles=tiles,
+        tiles=design.tiles,
         pairs=options.pairs,
         cluster=options.cluster,
         even=_even(design, channels),
