@@ -44,7 +44,7 @@ ANALYSED = 300
 NEAR = 16
 """Once few iterations in flight leave a gap of this part of the interval, more of them are probed ..."""
 
-GLANCE = 4
+MIDWAY = 4
 """... with this part of a share."""
 
 MISSES = 4
@@ -160,7 +160,7 @@ class _Agenda:
     misses: int = 0
     stage: Stage = "few"
     """Proofs for more than few iterations in flight come last, where one is enough."""
-    glanced: bool = False
+    midway: bool = False
     """More than few were probed before the interval for few was found."""
     hope: Time | None = None
     """The smallest interval that a projection, having refuted others, allowed for few iterations in
@@ -180,7 +180,7 @@ def _decided(setting: Setting, evidence: Evidence, *, any_answer: bool = False) 
     if evidence.best is not before:
         evidence, agenda = _settled(setting, evidence, agenda)
     while evidence.open and setting.remaining > 0 and not (any_answer and evidence.best):
-        evidence, agenda = _glanced(setting, evidence, agenda)
+        evidence, agenda = _probed_midway(setting, evidence, agenda)
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         while pending and evidence.open:
@@ -203,15 +203,15 @@ def _raised(
     return raised.evidence, replace(agenda, hope=raised.hope or agenda.hope)
 
 
-def _glanced(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
+def _probed_midway(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
     """The middle of what is left for all, soon, once little is left for few iterations in flight: the last
     steps for few are spared where more of them are faster."""
     low, high, middle = evidence.low, evidence.high, (evidence.low + evidence.high - 1) // 2
     little = NEAR * (high - _floor(evidence, agenda)) <= high < 2 * NEAR * (high - low)
     known = evidence.known(middle, setting.few(middle)) if setting.problem.monotone else None
-    if agenda.glanced or agenda.stage != "few" or evidence.best is None or known is None or not little:
+    if agenda.midway or agenda.stage != "few" or evidence.best is None or known is None or not little:
         return evidence, agenda
-    share, tried = replace(agenda, work=agenda.work / GLANCE, stage="brief"), replace(agenda, glanced=True)
+    share, tried = replace(agenda, work=agenda.work / MIDWAY, stage="brief"), replace(agenda, midway=True)
     return _decide(setting, evidence, share, middle)[0], tried
 
 
