@@ -7,16 +7,18 @@ import pytest
 
 from twill import built as build
 from twill import candidates as module
+from twill import subtiles
 from twill.built import without_warnings
-from twill.engine.probe import Feasible, Refuted
+from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
 from twill.generate import generate
 from twill.generated import Generated, GenerateOptions
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
-from twill.ir.search import Options, Progress
+from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
+from twill.modulo.start import start
 from twill.pipeline import Begun, solve, up_to
 from twill.subtiles import Searched, better, change, cycles, divided, matching, note, searched
 from twill.verify import check
@@ -57,9 +59,9 @@ def forms(inputs: Inputs) -> tuple[Searched, list[int]]:
     """What is taken, and how many operations each loop has whose best schedule was looked for."""
     looked = list[int]()
 
-    def counted(case: Case, known: Begun | None) -> Result:
+    def counted(case: Case, options: Options, known: Begun | None) -> Result:
         looked.append(len(case.problem.operations))
-        return solve(case.problem, OPTIONS_OF_SEARCH, known=known)
+        return solve(case.problem, options, known=known)
 
     def told(loop: str, event: Progress) -> None:
         assert loop.endswith("/for.0")
@@ -159,3 +161,36 @@ def test_explain_lists_sub_tiles_as_a_change() -> None:
     found = explained(above(case, 2456), never, seconds=-1.0, further=change(FA_FWD, case))
     (one,) = (one for one in found.singles if one.changes == ("whole tiles (--subtile 2)",))
     assert one.proved == 2048
+
+
+@pytest.mark.parametrize("refuted", [True, False])
+def test_both_forms_share_one_time_limit(monkeypatch: pytest.MonkeyPatch, refuted: bool) -> None:
+    """Every search takes all the time that it is given; whole tiles are refuted beside sub-tiles, or not."""
+    clock = [0.0]
+    monkeypatch.setattr(subtiles, "monotonic", lambda: clock[0])
+
+    def passes(problem: Problem, options: Options, report: Report, spent: float = 0.0) -> Begun:
+        clock[0] += 1.0
+        return Begun(start(problem))
+
+    def nothing(problem: Problem, options: Options, report: Report, known: Begun) -> Begun:
+        clock[0] += 1.0
+        return known
+
+    def bounded(
+        problem: Problem, highest: int, options: Options, report: Report, *, best: bool = True
+    ) -> Refuted | Unknown:
+        clock[0] += options.seconds
+        return Refuted() if refuted else Unknown()
+
+    def none(case: Case, options: Options, known: Begun | None) -> Result:
+        assert known is not None
+        given = options.seconds - known.spent
+        assert given > 1.0, "every form has a part"
+        clock[0] += given
+        return Result(case.problem, "unknown", bounds(case.problem), known.start.low, None)
+
+    for name, by in (("begun", passes), ("soon", nothing), ("up_to", bounded)):
+        monkeypatch.setattr(subtiles, name, by)
+    searched(FA_FWD, cases(FA_FWD), OPTIONS_OF_SEARCH, none, lambda loop, event: None)
+    assert OPTIONS_OF_SEARCH.time_limit / 2 < clock[0] <= OPTIONS_OF_SEARCH.time_limit + 1.0

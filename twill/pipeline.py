@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -36,7 +36,7 @@ PATIENCE = 0.1
 LAST_RESORT = 0.4
 """The same where nothing else has given an answer."""
 
-LEAST = 5.0
+LEAST = 2.0
 """Seconds for a rough answer at least, however short the time limit: that takes a tenth of one on an idle
 core, and without it there may be no answer."""
 
@@ -48,6 +48,8 @@ class Begun:
     start: Start
     made: Solution | None = None
     """A schedule."""
+    spent: float = 0.0
+    """Seconds of the time limit that are gone."""
 
     @property
     def at_bound(self) -> bool:
@@ -69,7 +71,7 @@ def solve(
 
     options = options or Options()
     result = (
-        _chosen(problem, options, report)
+        _chosen(problem, options, report, time.monotonic() - (known.spent if known else 0.0))
         if problem.implementations
         else _found(problem, options, report, known)
     )
@@ -81,10 +83,10 @@ def solve(
     return result
 
 
-def _chosen(problem: Problem, options: Options, report: Report) -> Result:
+def _chosen(problem: Problem, options: Options, report: Report, began: float) -> Result:
     """The best implementation: each is searched whose bound is below the best answer so far, those with the
-    lowest bounds first, and within the same time limit altogether."""
-    began, joint = time.monotonic(), not options.modulo_only
+    lowest bounds first, and within the same time limit altogether, which counts from `began` on."""
+    joint = not options.modulo_only
     members = [problem.implemented(one.name) for one in problem.implementations]
     begins = {one.implementation: start(one, joint=joint) for one in members}
     best, known = None, dict[str, Considered]()
@@ -93,9 +95,9 @@ def _chosen(problem: Problem, options: Options, report: Report) -> Result:
         if best is not None and best.solution is not None and begin.low >= best.solution.interval:
             known[name] = Considered(name, begin.low, begin.refuted[-1].by)
             continue
-        left = (options.time_limit - (time.monotonic() - began)) / (1 if count else 2)
+        left = (options.seconds - (time.monotonic() - began)) / (1 if count else 2)
         report(Progress(time.monotonic() - began, "choice", begin.low, "note", name))
-        found = _found(one, replace(options, time_limit=max(MOMENT, left)), report)
+        found = _found(one, replace(options, reserved=options.time_limit - max(MOMENT, left)), report)
         known[name] = Considered(name, found.proved, _shown(found))
         best = found if best is None or _better(found, best) else best
     assert best is not None
@@ -140,12 +142,14 @@ def _concluded(best: Result, considered: tuple[Considered, ...]) -> Result:
     return replace(best, considered=considered, status="feasible", proved=proved)
 
 
-def begun(problem: Problem, options: Options, report: Report) -> Begun:
+def begun(problem: Problem, options: Options, report: Report, spent: float = 0.0) -> Begun:
     """The lower bounds, and the schedule at them that is constructed and keeps every rule, if any; of a
-    choice of implementations nothing is constructed."""
+    choice of implementations nothing is constructed. `spent`: seconds of the time limit that are gone."""
+    began = time.monotonic() - spent
     begin = start(problem, joint=not options.modulo_only)
     hopeless = begin.infeasible or problem.implementations
-    return Begun(begin, None if hopeless else _constructed(problem, options, begin, report))
+    made = None if hopeless else _constructed(problem, options, begin, report, _late(options.seconds, began))
+    return Begun(begin, made, time.monotonic() - began)
 
 
 def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Begun:
@@ -155,7 +159,9 @@ def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Be
         return known
     from twill.smt import search
 
-    return replace(known, made=search.at_bound(problem, options, report, known.start))
+    began = time.monotonic() - known.spent
+    made = search.at_bound(problem, options, report, known.start, began)
+    return replace(known, made=made, spent=time.monotonic() - began)
 
 
 def up_to(problem: Problem, highest: Time, options: Options, report: Report, *, best: bool = True) -> Outcome:
@@ -172,7 +178,7 @@ def up_to(problem: Problem, highest: Time, options: Options, report: Report, *, 
 def _found(problem: Problem, options: Options, report: Report, known: Begun | None = None) -> Result:
     """By the bounds alone where they decide, or by construction where that meets them; the solvers are
     imported only after that."""
-    began = time.monotonic()
+    began = time.monotonic() - (known.spent if known else 0.0)
     known = known or begun(problem, options, report)
     begin, made = known.start, known.made
     report(Progress(time.monotonic() - began, "bounds", begin.low, "note", f"at least {begin.low}"))
@@ -181,7 +187,8 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
     if made is not None and known.at_bound and _simplest(problem, options, begin, made):
         return begin.met(problem, options, made)
     count = len(problem.operations)
-    rough = _rough(problem, options, begin, report) if count > LARGE and made is None else None
+    late = _late(options.seconds, began)
+    rough = _rough(problem, options, begin, report, late) if count > LARGE and made is None else None
     if count > STATED:
         result = begin.undecided(problem, options, f"{count} operations are too many for a solver")
     else:
@@ -189,7 +196,7 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
 
         result = search(problem, options, report, begin, made or rough, began)
     if result.status == "unknown" and rough is None:
-        rough = _rough(problem, options, begin, report, LAST_RESORT)
+        rough = _rough(problem, options, begin, report, _late(0.0, time.monotonic()), LAST_RESORT)
     return result if rough is None else _or_rough(result, rough)
 
 
@@ -207,8 +214,19 @@ def _or_rough(result: Result, rough: Solution) -> Result:
     )
 
 
+def _late(seconds: float, began: float) -> Callable[[], bool]:
+    """Whether construction has taken so long, `LEAST` at least, from `began` on."""
+    end = began + max(LEAST, seconds)
+    return lambda: time.monotonic() > end
+
+
 def _rough(
-    problem: Problem, options: Options, begin: Start, report: Report, patience: float = PATIENCE
+    problem: Problem,
+    options: Options,
+    begin: Start,
+    report: Report,
+    late: Callable[[], bool],
+    patience: float = PATIENCE,
 ) -> Solution | None:
     """A first answer, at an interval that is not the smallest: the better of two ways to construct one."""
     from twill.modulo.constructive import rising, shifted
@@ -218,10 +236,9 @@ def _rough(
         return None
     joint, most = not options.modulo_only, begin.max_in_flight(options)
     alike = families(problem) if joint and len(problem.operations) <= SYMMETRIC else ()
-    end = time.monotonic() + max(LEAST, options.time_limit)
     ways = (
-        rising(problem, begin.low, begin.top, most, joint=joint, late=lambda: time.monotonic() > end),
-        shifted(problem, begin.low, most, alike),
+        rising(problem, begin.low, begin.top, most, joint=joint, late=late),
+        shifted(problem, begin.low, most, alike, late),
     )
     answers = [one for way in ways if (one := _first(problem, options, way, report, patience)) is not None]
     return min(answers, key=lambda one: one.interval, default=None)
@@ -242,7 +259,9 @@ def _first(
     return None
 
 
-def _constructed(problem: Problem, options: Options, begin: Start, report: Report) -> Solution | None:
+def _constructed(
+    problem: Problem, options: Options, begin: Start, report: Report, late: Callable[[], bool]
+) -> Solution | None:
     """A schedule at the lower bound that keeps every rule, the simplest of those that are constructed."""
     from twill.modulo.constructive import rising, schedules
     from twill.verify import check
@@ -252,8 +271,8 @@ def _constructed(problem: Problem, options: Options, begin: Start, report: Repor
         return None
     best: Solution | None = None
     most = options.max_in_flight or MOST
-    iterative = schedules(problem, begin.low, most, joint=joint)
-    in_order = rising(problem, begin.low, begin.low, most, joint=joint)
+    iterative = schedules(problem, begin.low, most, joint=joint, late=late)
+    in_order = rising(problem, begin.low, begin.low, most, joint=joint, late=late)
     for found in chain(iterative, in_order):
         better = best is None or _simplicity(problem, found) < _simplicity(problem, best)
         if better and not check(problem, found, joint=joint):

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil, floor, inf, isfinite
+from time import monotonic
 
 from twill.diagnostics import TwillError
 from twill.engine.probe import Feasible, Refuted, Unknown
@@ -29,7 +30,10 @@ its own, which the schedule does not count (estimate)."""
 REACHING = 0.25
 """Part of the time limit for whether whole tiles can be as fast as sub-tiles."""
 
-Solve = Callable[[Case, Begun | None], Result]
+OTHER = 0.5
+"""Part of what is left of the time limit for the form that is searched last."""
+
+Solve = Callable[[Case, Options, Begun | None], Result]
 """The search for one loop, from what is known of it."""
 
 Told = Callable[[str, Progress], None]
@@ -46,6 +50,34 @@ class Searched:
     note: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """How the loops of both forms are searched, within one time limit for each loop."""
+
+    options: Options
+    solve: Solve
+    told: Told
+    loops: int
+    began: float
+
+    @property
+    def spent(self) -> float:
+        """Seconds of each loop's time limit that are gone."""
+        return (monotonic() - self.began) / self.loops
+
+    def within(self, seconds: float) -> Options:
+        """The options of a search that ends when so much of each loop's time limit is gone."""
+        return replace(self.options, reserved=max(0.0, self.options.time_limit - seconds))
+
+    def solved(self, found: Sequence[Case], known: Sequence[Begun], seconds: float) -> tuple[Result, ...]:
+        """The results of all loops when so much of each one's time limit is gone."""
+        options, spent = self.within(seconds), self.spent
+        return tuple(
+            self.solve(case, options, replace(one, spent=spent))
+            for case, one in zip(found, known, strict=True)
+        )
+
+
 def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Solve, told: Told) -> Searched:
     """Schedules for whole tiles or for sub-tiles, whichever take fewer cycles.
 
@@ -53,47 +85,70 @@ def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Sol
     searched first. All there is to prove of whole tiles then is that they take too long beside what was
     found; their best schedule is not looked for.
     """
-    known = _begun(whole, options, told)
+    search = _Search(options, solve, told, len(whole), monotonic())
+    known = _begun(whole, search)
     parts = () if _met(known) else _parts(inputs, whole)
     if parts:
-        known = _soon(whole, known, options, told)
+        known = _soon(whole, known, search)
     if not parts or _met(known):
-        return _compared(inputs, whole, known, solve)
-    fast = _fast(whole, _bounded(parts), options, told)
-    if isinstance(fast, Refuted):
-        results = tuple(map(solve, parts, _soon(parts, _begun(parts, options, told), options, told)))
-        taken = cycles(results)
-        if isfinite(taken) and taken > _bounded(parts):
-            fast = _fast(whole, taken, options, told)
-        if isfinite(taken) and not isinstance(fast, tuple):
-            return Searched(COUNT, results, note(taken, inf, within=_within(taken)))
-    return _compared(
-        inputs, whole, list(map(_from, known, fast)) if isinstance(fast, tuple) else known, solve
-    )
+        return Searched(None, search.solved(whole, known, options.time_limit))
+    fast = _fast(whole, _bounded(parts), search)
+    if not isinstance(fast, Refuted):
+        known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
+        return _whole_first(whole, parts, known, search)
+    return _sub_tiles_first(whole, parts, known, search)
+
+
+def _whole_first(
+    whole: Sequence[Case], parts: Sequence[Case], known: Sequence[Begun], search: _Search
+) -> Searched:
+    """Both forms are searched for their best schedules, sub-tiles where their bounds allow fewer cycles."""
+    results = search.solved(whole, known, _shared(search, OTHER))
+    if not _worth_it(parts, results):
+        return Searched(None, results)
+    return _taken(results, search.solved(parts, _begun(parts, search), search.options.time_limit))
+
+
+def _sub_tiles_first(
+    whole: Sequence[Case], parts: Sequence[Case], known: Sequence[Begun], search: _Search
+) -> Searched:
+    """Whole tiles are only searched where they are not refuted beside the sub-tiles that were found."""
+    at_bound = _soon(parts, _begun(parts, search), search)
+    divided = search.solved(parts, at_bound, _shared(search, 1 - REACHING))
+    taken = cycles(divided)
+    fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Refuted()
+    if taken < inf and not isinstance(fast, tuple):
+        return Searched(COUNT, divided, note(taken, inf, within=_within(taken)))
+    known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
+    return _taken(search.solved(whole, known, search.options.time_limit), divided)
+
+
+def _taken(whole: tuple[Result, ...], divided: tuple[Result, ...]) -> Searched:
+    if not better(cycles(divided), cycles(whole)):
+        return Searched(None, whole)
+    return Searched(COUNT, divided, note(cycles(divided), cycles(whole)))
+
+
+def _shared(search: _Search, part: float) -> float:
+    """What is gone of each loop's time limit when this part of what is left is."""
+    return search.spent + part * max(0.0, search.options.time_limit - search.spent)
 
 
 def _from(known: Begun, found: Solution) -> Begun:
     return known if known.made else replace(known, made=found)
 
 
-def _compared(inputs: Inputs, whole: Sequence[Case], known: Sequence[Begun], solve: Solve) -> Searched:
-    """Both forms are searched for their best schedules."""
-    results = tuple(map(solve, whole, known))
-    others = tuple(solve(part, None) for part in divided(inputs, whole, results))
-    if not others or not better(cycles(others), cycles(results)):
-        return Searched(None, results)
-    return Searched(COUNT, others, note(cycles(others), cycles(results)))
+def _begun(found: Sequence[Case], search: _Search) -> list[Begun]:
+    return [
+        begun(case.problem, search.options, partial(search.told, case.name), search.spent) for case in found
+    ]
 
 
-def _begun(found: Sequence[Case], options: Options, told: Told) -> list[Begun]:
-    return [begun(case.problem, options, partial(told, case.name)) for case in found]
-
-
-def _soon(found: Sequence[Case], known: Sequence[Begun], options: Options, told: Told) -> list[Begun]:
+def _soon(found: Sequence[Case], known: Sequence[Begun], search: _Search) -> list[Begun]:
     """What is known with what is found at once, up to the first loop without a schedule at its bound."""
     more = list(known)
     for i, case in enumerate(found):
-        more[i] = soon(case.problem, options, partial(told, case.name), known[i])
+        more[i] = soon(case.problem, search.options, partial(search.told, case.name), known[i])
         if not more[i].at_bound:
             break
     return more
@@ -116,10 +171,18 @@ def _within(divided: float) -> int:
 def divided(inputs: Inputs, whole: Sequence[Case], results: Sequence[Result]) -> tuple[Case, ...]:
     """The loops with sub-tiles; none where the user has decided, rows can not be divided, or whole tiles are
     as good by the bounds."""
-    if all(result.solution and result.solution.interval <= result.bounds.value for result in results):
-        return ()
-    found = _parts(inputs, whole)
-    return found if better(_bounded(found), cycles(results)) else ()
+    met = _at_bounds(results)
+    found = () if met else _parts(inputs, whole)
+    return found if _worth_it(found, results) else ()
+
+
+def _at_bounds(results: Iterable[Result]) -> bool:
+    return all(result.solution and result.solution.interval <= result.bounds.value for result in results)
+
+
+def _worth_it(parts: Sequence[Case], results: Sequence[Result]) -> bool:
+    """Whether sub-tiles may be faster than what was found of whole tiles."""
+    return not _at_bounds(results) and better(_bounded(parts), cycles(results))
 
 
 def _parts(inputs: Inputs, whole: Sequence[Case]) -> tuple[Case, ...]:
@@ -136,19 +199,17 @@ def _unit(case: Case) -> float:
     return case.problem.resolution.cycles_per_unit
 
 
-def _fast(
-    whole: Sequence[Case], divided: float, options: Options, told: Told
-) -> tuple[Solution, ...] | Refuted | Unknown:
+def _fast(whole: Sequence[Case], divided: float, search: _Search) -> tuple[Solution, ...] | Refuted | Unknown:
     """Schedules of whole tiles that are taken instead of sub-tiles that take `divided` cycles, all loops
     together."""
-    options = replace(options, time_limit=options.time_limit * REACHING)
+    options = search.within(REACHING * max(0.0, search.options.time_limit - search.spent))
     least = [bounds(case.problem).value for case in whole]
     units = [_unit(case) for case in whole]
     spare = _within(divided) - sum(low * unit for low, unit in zip(least, units, strict=True))
     fast = list[Solution]()
     for case, low, unit in zip(whole, least, units, strict=True):
         best, highest = case is not whole[-1], low + floor(spare / unit)
-        found = up_to(case.problem, highest, options, partial(told, case.name), best=best)
+        found = up_to(case.problem, highest, options, partial(search.told, case.name), best=best)
         if not isinstance(found, Feasible):
             return found
         fast.append(found.solution)

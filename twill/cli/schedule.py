@@ -158,9 +158,9 @@ def _searched(
     from twill.pipeline import solve
     from twill.subtiles import searched
 
-    def solved(case: Case, known: "Begun | None") -> Result:
+    def solved(case: Case, options: Options, known: "Begun | None") -> Result:
         began = time.monotonic()
-        result = solve(case.problem, search, partial(on_event, case.name), known)
+        result = solve(case.problem, options, partial(on_event, case.name), known)
         seconds = (("read", round(read, 3)), *result.seconds, ("solve", round(time.monotonic() - began, 3)))
         return replace(result, seconds=seconds)
 

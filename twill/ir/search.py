@@ -22,6 +22,8 @@ class Options:
     engine: Engine = "auto"
     time_limit: float = 60.0
     """Seconds for the whole search; the best answer so far and its proven bound are given at the limit."""
+    reserved: float = 0.0
+    """Seconds of the limit that are left for another form of the kernel."""
     max_in_flight: int | None = None
     """Schedules of up to this many iterations in flight are considered: L <= max_in_flight * I. None:
     `IN_FLIGHT`, and more where the shortest possible iteration needs more at the lower bound, or where more
@@ -32,6 +34,11 @@ class Options:
     """Explain what keeps the interval above the lower bound, where it is above."""
     jobs: int = 2
     """Solvers that run at once; the answer does not depend on it."""
+
+    @property
+    def seconds(self) -> float:
+        """Seconds for this search."""
+        return self.time_limit - self.reserved
 
 
 @dataclass(frozen=True, slots=True)

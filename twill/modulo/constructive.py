@@ -48,13 +48,24 @@ REACH = 16
 """Times the lowest interval: a first answer is not looked for beyond."""
 
 
-def schedules(problem: Problem, interval: Time, in_flight: int, *, joint: bool = True) -> Iterator[Solution]:
+Late = Callable[[], bool]
+"""Whether there is no more time."""
+
+
+def never() -> bool:
+    """There is time."""
+    return False
+
+
+def schedules(
+    problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, late: Late = never
+) -> Iterator[Solution]:
     """One schedule at most for each natural partition, the simplest partition first; none where the problem
-    has what `_supported` excludes."""
+    has what `_supported` excludes. It ends when it is `late`."""
     if not _supported(problem, interval, joint) or len(problem.operations) > LARGEST:
         return
     for labels in _by_groups(problem) if joint else (None,):
-        starts = _starts(problem, interval, labels)
+        starts = _starts(problem, interval, labels, late)
         if starts is not None:
             found = _solution(problem, interval, starts, labels)
             if found.in_flight(problem) <= in_flight:
@@ -68,7 +79,7 @@ def rising(
     in_flight: int,
     *,
     joint: bool = True,
-    late: Callable[[], bool] = lambda: False,
+    late: Late = never,
 ) -> Iterator[Solution]:
     """Schedules at intervals that rise from `low`, for a first answer: the operations of each group one after
     the other, about in the order of the program, depth first, or so that few registers are live at once. More
@@ -113,16 +124,23 @@ def _least(problem: Problem, labels: Labels | None) -> Time:
 
 
 def shifted(
-    problem: Problem, low: Time, in_flight: int, families: Sequence[Sequence[Sequence[int]]]
+    problem: Problem,
+    low: Time,
+    in_flight: int,
+    families: Sequence[Sequence[Sequence[int]]],
+    late: Late = never,
 ) -> Iterator[Solution]:
     """Schedules at intervals that rise slowly from `low`, in which the isomorphic parts of each of `families`
-    are copies of one, spread evenly over the interval: units that are almost full have room only so."""
+    are copies of one, spread evenly over the interval: units that are almost full have room only so. It ends
+    when it is `late`."""
     if not families or not _supported(problem, low, joint=True) or len(problem.operations) > LARGEST:
         return
     orders = (range(len(problem.operations)), _depth_first(problem))
     interval = low
     while interval <= SPREAD * low:
         for labels, order in product(_by_groups(problem), orders):
+            if late():
+                return
             starts = _copies(problem, interval, labels, order, families)
             found = None if starts is None else _solution(problem, interval, starts, labels)
             if found is not None and found.in_flight(problem) <= in_flight:
@@ -327,12 +345,12 @@ class _Placing:
             time += later
         return None
 
-    def run(self, rank: Sequence[tuple[Time, int]]) -> bool:
-        """Place all operations, those of lower rank first, within the budget."""
+    def run(self, rank: Sequence[tuple[Time, int]], late: Late) -> bool:
+        """Place all operations, those of lower rank first, within the budget, unless it is `late` before."""
         waiting = [(rank[op], op) for op in range(len(self.parts))]
         heapq.heapify(waiting)
         for _ in range(PLACEMENTS * len(self.parts)):
-            if not waiting:
+            if not waiting or late():
                 break
             _, op = heapq.heappop(waiting)
             for other in self.place(op, self.slot(op)):
@@ -353,14 +371,14 @@ class _Placing:
         self.place(op, max(time, start))
 
 
-def _starts(problem: Problem, interval: Time, labels: Labels | None) -> list[Time] | None:
+def _starts(problem: Problem, interval: Time, labels: Labels | None, late: Late) -> list[Time] | None:
     """Starts at which no machine is overbooked: longest rest of the iteration first."""
     joint = labels is not None
     window = windows(problem, interval, labels, joint=joint)
     if window is None:
         return None
     placing = _placing(problem, interval, labels)
-    if not placing.run([(-tail, op) for op, tail in enumerate(window.tail)]):
+    if not placing.run([(-tail, op) for op, tail in enumerate(window.tail)], late):
         return None
     _settle(problem, placing)
     return [placing.start[op] for op in range(len(problem.operations))]

@@ -43,10 +43,10 @@ class Proven:
         return self.groups and self.channels and self.stages and self.length
 
 
-def proven(problem: Problem, found: Solution, *, joint: bool, in_order: bool) -> Proven:
+def proven(problem: Problem, found: Solution, *, joint: bool, in_order: bool, length: bool = True) -> Proven:
     """Which goals of `found` are at their lower bounds, in the order groups, channels, stages, length: a
     bound holds for schedules that are as good by the goals before. `in_order`: of the schedules whose groups
-    issue one operation after the other."""
+    issue one operation after the other. Without `length`, which takes longest, nothing is said of that."""
     labels = tuple(int(not op.variable) for op in problem.operations)
     single = not joint or len(set(found.group)) == len(set(labels))
     fixed = labels if single and joint else None
@@ -57,7 +57,7 @@ def proven(problem: Problem, found: Solution, *, joint: bool, in_order: bool) ->
         single,
         single or not decode.channels(problem, found.group),
         found.stages <= 1 + max(window.head, default=0) // found.interval,
-        no_shorter(problem, found, fixed, joint=joint, ordered=in_order and fixed is not None),
+        length and no_shorter(problem, found, fixed, joint=joint, ordered=in_order and fixed is not None),
     )
 
 

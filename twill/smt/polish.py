@@ -57,17 +57,16 @@ class Polish:
     def joint(self) -> bool:
         return self.setting.joint
 
-    @property
-    def _met(self) -> Proven:
-        """The goals at their lower bounds, which need no solver."""
-        return proven(self.problem, self.best, joint=self.joint, in_order=self.in_order)
+    def _met(self, *, length: bool = False) -> Proven:
+        """The goals at their lower bounds, which need no solver; the length only where it counts."""
+        return proven(self.problem, self.best, joint=self.joint, in_order=self.in_order, length=length)
 
     def run(self) -> tuple[Solution, list[str]]:
         """The simplified answer, and the goals whose optimum is not proven."""
         sure = self._simpler_partition() if self.joint else {}
-        sure["stages"] = self._met.stages or self._fewer_stages()
+        sure["stages"] = self._met().stages or self._fewer_stages()
         self._put_in_order()
-        sure["length"] = self._met.length or self._within_partition("length")
+        sure["length"] = self._met(length=True).length or self._within_partition("length")
         self._improve("promptness" if self.in_order else "lateness", self._this_partition())
         return self.best, [goal for goal, done in sure.items() if not done]
 
@@ -75,7 +74,7 @@ class Polish:
         """Quick probes for fewer groups; then fewer channels, which often leaves a group without work; only
         then long probes for fewer groups."""
         groups, channels = self._groups(self._quickly), self._channels()
-        if groups or self._met.groups:
+        if groups or self._met().groups:
             return {"groups": True, "channels": channels}
         before, groups = self.best, self._groups(self._freely)
         return {"groups": groups, "channels": channels if self.best is before else self._channels()}
@@ -123,7 +122,7 @@ class Polish:
     def _channels(self) -> bool:
         """With as many iterations in flight as the answer has first, which is quick, then with all, which
         proves it."""
-        if self._met.channels:
+        if self._met().channels:
             return True
         setting, own = self.setting, self.best.in_flight(self.problem)
         if own < setting.in_flight:

@@ -78,9 +78,11 @@ def search(
     return replace(result, reasons=_reasons(setting, evidence, result))
 
 
-def at_bound(problem: Problem, options: Options, report: Report, begin: Start) -> Solution | None:
+def at_bound(
+    problem: Problem, options: Options, report: Report, begin: Start, began: float
+) -> Solution | None:
     """A schedule at the lower end of `begin`, where quick probes find one; they prove nothing."""
-    setting = _setting(problem, options, report, begin, begin.max_in_flight(options), None)
+    setting = _setting(problem, options, report, begin, begin.max_in_flight(options), began)
     found = soon(setting, Evidence(begin.low, begin.top))
     if found is not None:
         setting.tell("feasible", "cpsat", found.interval)
@@ -374,6 +376,8 @@ def _reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reas
 
 def _quick(setting: Setting, problem: Problem, interval: Time) -> Solution | None:
     """A schedule found in a share of work: under natural partitions, then freely."""
+    if setting.remaining <= 0:
+        return None
     problems = [under(problem, labels) for labels in partitions(problem)]
     probes = [
         (one, in_flight, WORK / 8)

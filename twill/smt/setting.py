@@ -44,11 +44,13 @@ class Setting:
     @property
     def remaining(self) -> float:
         """Seconds until the wall-clock limit."""
-        return max(0.0, self.options.time_limit - (time.monotonic() - self.began))
+        return max(0.0, self.options.seconds - (time.monotonic() - self.began))
 
     def within(self, part: float) -> "Setting":
-        """The same with a part of the time limit."""
-        return replace(self, options=replace(self.options, time_limit=part * self.options.time_limit))
+        """The same with a part of the time."""
+        options = self.options
+        kept = options.time_limit - part * options.seconds
+        return replace(self, options=replace(options, reserved=kept))
 
     @property
     def decomposes(self) -> bool:

@@ -82,6 +82,8 @@ def attempt(
 ) -> Probe:
     """Is there a schedule of at most `in_flight` iterations in flight at exactly this interval?"""
     began = time.monotonic()
+    if budget.seconds <= 0:
+        return Probe(Unknown("time"), "cpsat")
     try:
         built = build(problem, interval, in_flight, joint, _clock(began, budget))
     except StoppedError:
