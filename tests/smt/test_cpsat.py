@@ -10,9 +10,11 @@ from tests.properties.tiny import tiny_problem
 from tests.samples import attention
 from twill.engine.probe import Budget
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
+from twill.modulo.bounds import bounds
 from twill.smt import cpsat
 from twill.smt.cpsat.solve import build
 from twill.smt.cpsat.variables import StoppedError
+from twill.verify import check
 
 
 def loop(count: int) -> Problem:
@@ -76,3 +78,24 @@ def test_no_time_is_a_timeout_and_keeps_what_was_found() -> None:
 def test_a_model_whose_symmetries_the_solver_trips_over_is_decided() -> None:
     """OR-Tools 9.15 raises an IndexError in the presolve of this one; the oracle refutes it."""
     assert cpsat.attempt(tiny_problem(Random(213949), 4), 5, 2).refuted
+
+
+def test_schedules_no_longer_than_a_length() -> None:
+    """What is found is no longer and keeps every rule, and the length of a known schedule loses none."""
+    shorter = refuted = 0
+    for random in map(Random, range(60)):
+        problem = tiny_problem(random, 4)
+        interval = bounds(problem).value + random.randint(0, 3)
+        free = cpsat.attempt(problem, interval, 3).solution
+        if free is None:
+            continue
+        length = free.length(problem)
+        assert cpsat.attempt(problem, interval, 3, tactics=cpsat.Tactics(longest=length)).solution
+        probe = cpsat.attempt(problem, interval, 3, tactics=cpsat.Tactics(longest=length - 1))
+        refuted += probe.refuted
+        if probe.solution is not None:
+            shorter += 1
+            assert probe.solution.length(problem) < length
+            assert check(problem, probe.solution) == ()
+    assert shorter >= 5
+    assert refuted >= 5

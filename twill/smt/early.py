@@ -42,6 +42,9 @@ ALONE = 4.0
 LARGE = 48
 """Operations above which the complete model takes seconds to state."""
 
+SHORT = 8
+"""Short schedules are longer than the shortest possible iteration, or than the interval, by this part."""
+
 REACH = 4
 """Times the lowest interval: it does not try larger ones."""
 
@@ -126,9 +129,15 @@ def _at(setting: Setting, state: _State, interval: Time) -> _State:
     return replace(state, evidence=state.evidence.found(found), spent=spent)
 
 
+def _short(setting: Setting, interval: Time) -> Time:
+    """A length with little more overlap of iterations than there must be: starts have few places then."""
+    least = max(setting.shortest, interval)
+    return least + least // SHORT
+
+
 def _probe(setting: Setting, state: _State, interval: Time) -> tuple[Solution | None, float]:
-    """Under each natural partition; shifted copies, which are soon decided, with one more iteration in flight
-    too."""
+    """Under each natural partition, short schedules first; shifted copies, which are soon decided, with one
+    more iteration in flight too."""
     problems = (
         [under(setting.problem, labels) for labels in setting.candidates]
         if setting.joint
@@ -136,9 +145,12 @@ def _probe(setting: Setting, state: _State, interval: Time) -> tuple[Solution | 
     )
     few = setting.few(interval)
     most = min(few + bool(setting.alike), setting.in_flight)
-    probes = [(problem, n) for n in range(few, most + 1) for problem in problems]
-    spent, tactics = 0.0, Tactics(linearization=0, shifted=setting.alike)
-    for problem, in_flight in probes:
+    freely = Tactics(linearization=0, shifted=setting.alike)
+    short = replace(freely, longest=_short(setting, interval))
+    probes = [(problem, few, short) for problem in problems if not setting.alike and few > 1]
+    probes += [(problem, n, freely) for n in range(few, most + 1) for problem in problems]
+    spent = 0.0
+    for problem, in_flight, tactics in probes:
         budget = setting.budget(state.effort.probe * setting.work)
         probe = cpsat.attempt(
             problem, interval, in_flight, joint=setting.joint, budget=budget, tactics=tactics

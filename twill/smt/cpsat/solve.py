@@ -64,6 +64,8 @@ class Tactics:
     holds for those alone."""
     in_order: bool = False
     """Only schedules in which no group issues two operations at once; as above."""
+    longest: Time | None = None
+    """Only schedules no longer than this; as above."""
     seed: int | None = None
     """Any schedule at random, from this seed."""
 
@@ -109,6 +111,7 @@ def _outcome(built: Built, solver: cp_model.CpSolver, status: cp_model.CpSolverS
 def _narrow(built: Built, tactics: Tactics) -> None:
     """Not rules: restrictions of `Tactics` to schedules of some forms."""
     timing.shifted(built.variables, tactics.shifted)
+    timing.no_longer(built.variables, tactics.longest)
     if tactics.in_order:
         groups.in_order(built.variables)
 

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from ortools.sat.python import cp_model
 
-from twill.ir.problem import Edge, Problem, Reservation, Unit
+from twill.ir.problem import Edge, Problem, Reservation, Time, Unit
 from twill.modulo.bounds import work
 from twill.smt.cpsat.variables import Variables, negate
 from twill.smt.symmetry import Family, shifts
@@ -112,6 +112,12 @@ def shifted(v: Variables, families: tuple[Family, ...]) -> None:
         for part, shift in zip(family[1:], shifts(family, v.interval)[1:], strict=True):
             for op, first in zip(part, family[0], strict=True):
                 v.model.add(v.start[op] == v.start[first] + shift)
+
+
+def no_longer(v: Variables, longest: Time | None) -> None:
+    """Not a rule but a restriction, on the length of one iteration."""
+    if longest is not None:
+        v.model.add(v.length <= longest)
 
 
 def span(v: Variables) -> None:
