@@ -10,7 +10,6 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -58,9 +57,9 @@ SECOND = """
 ## Instructions of the steady state
 
 SASS instructions of one warp in one iteration of the loop, by the unit that executes them, for the groups
-that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads). A wait is two
-instructions: the first try, and the loop behind it. An FADD2, FMUL2 or FFMA2, which computes two elements in
-one instruction, counts for two on its unit, and for one among all.
+that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads). What ptxas
+moves out of the loop is not counted, nor is the second try of a wait. An FADD2, FMUL2 or FFMA2, which
+computes two elements in one instruction, counts for two on its unit, and for one among all.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -117,16 +116,38 @@ def steady_lines(text: str, group: int) -> range:
     return range(begin + 1, end + 2)
 
 
-def opcodes(sass: str, inside: range) -> Iterator[str]:
-    """Instructions that belong to some lines of the generated file."""
-    line = 0
+@dataclass(frozen=True, slots=True)
+class Instruction:
+    """One of SASS."""
+
+    opcode: str
+    line: int
+    """Of the generated file."""
+    target: int | None
+    """Of a branch: the number of the instruction behind its label."""
+
+
+def instructions(sass: str) -> list[Instruction]:
+    found, labels, line = list[tuple[str, int, str]](), dict[str, int](), 0
     for text in sass.splitlines():
         if at := re.search(r'//## File "[^"]*kernel\.cu", line (\d+)', text):
             line = int(at[1])
-        elif (
-            found := re.search(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)", text)
-        ) and line in inside:
-            yield found[1]
+        elif label := re.match(r"(\.L_x_\d+):", text):
+            labels[label[1]] = len(found)
+        elif one := re.search(r"/\*[0-9a-f]{4,}\*/\s+(?:@!?U?P\w+\s+)?([A-Z][\w.]*)(.*)", text):
+            to = re.search(r"\((\.L_x_\d+)\)", one[2]) if one[1].startswith("BRA") else None
+            found.append((one[1], line, to[1] if to else ""))
+    return [Instruction(name, line, labels.get(to)) for name, line, to in found]
+
+
+def opcodes(sass: str, inside: range) -> list[str]:
+    """Instructions of the loop that some lines of the generated file are. What ptxas has moved out of it, and
+    the second try of a wait, which lies behind the kernel's end, are not among them."""
+    every = instructions(sass)
+    own = [one.line in inside for one in every]
+    loops = [range(one.target, i + 1) for i, one in enumerate(every) if one.target is not None]
+    longest = max(loops, key=lambda loop: sum(1 if own[i] else -1 for i in loop), default=range(0))
+    return [every[i].opcode for i in longest if own[i]]
 
 
 def elements(opcode: str) -> int:

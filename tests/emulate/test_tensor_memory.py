@@ -196,6 +196,29 @@ def test_a_dot_over_what_was_loaded_needs_fences() -> None:
     )
 
 
+SECOND = "    @%p1 mbarrier.init.shared.b64 [%r6 + 16], 128;\n"
+ARRIVE = "    mbarrier.arrive.relaxed.cluster.shared::cta.b64 _, [%r6 + 16];\n"
+RELAXED = """
+RELAXED:
+    mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 %p6, [%r6 + 16], 0;
+    @!%p6 bra RELAXED;
+"""
+AGAIN = WAIT.replace("WAIT:", "AGAIN:").replace("bra WAIT", "bra AGAIN").replace("], 0;", "], 1;")
+LOADED = [START.replace(INIT, SECOND + INIT), *DOT[1:9]]
+ANOTHER = [AFTER, MMA.format(0), COMMIT, AGAIN, END]
+
+
+def test_a_relaxed_arrival_hands_on_tensor_memory() -> None:
+    """In the order of the PTX ISA's patterns of different threads, with fences."""
+    assert np.array_equal(run([*LOADED, BEFORE, ARRIVE, RELAXED, *ANOTHER]), PRODUCT)
+    refused([*LOADED, ARRIVE, RELAXED, *ANOTHER], "overwritten without synchronization after its read")
+
+
+def test_a_relaxed_arrival_hands_on_no_shared_memory() -> None:
+    refilled = [*LOADED, "    st.shared.u32 [%r8], %r20;\n", PROXY, BEFORE, ARRIVE, RELAXED, *ANOTHER]
+    refused(refilled, "shared memory is read without synchronization after its write")
+
+
 def test_operands_are_not_overwritten_before_the_commit_is_waited_for() -> None:
     refused(
         [*DOT[:4], SYNC, "    st.shared.u32 [%r8], %r1;\n", *DOT[4:]],

@@ -611,7 +611,7 @@ MUTANTS = (
     Mutant(
         "channel-store-no-fence",
         f"{CUDA}/producers.py",
-        '"}", "fence_async_shared();", *commit]',
+        '"}", *fence, *commit]',
         '"}", *commit]',
         "no proxy fence before the tensor core reads",
         ("fa_bwd", "rotated", "unpacked"),
@@ -1422,7 +1422,7 @@ MUTANTS = (
     Mutant(
         "claim-before-its-room",
         f"{RUNTIME}/claims.cuh",
-        "if (rank == 0) mbarrier_wait_cluster(empty(n), (n / Depth & 1) ^ 1);",
+        "if (rank == 0) mbarrier_wait(empty(n), (n / Depth & 1) ^ 1);",
         "",
         "a response is overwritten before all warps have read it",
         tests=CLAIMS,

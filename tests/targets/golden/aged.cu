@@ -64,7 +64,6 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     const __half x_27_ = *x_26_;
                     if (thread.leader) shared_at<__half>(channel_x_27.slot(count_x_27)) = x_27_;
                 }
-                fence_async_shared();
                 channel_x_27.producer_commit(count_x_27);
                 // cycle 31, stage 0: copy x_23 (tests/kernels/ttgir/aged.sm90.ttgir:44:15)
                 channel_x_23.producer_acquire(count_x_23);
@@ -101,7 +100,6 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                         const __half x_27_ = *x_26_;
                         if (thread.leader) shared_at<__half>(channel_x_27.slot(count_x_27 + i)) = x_27_;
                     }
-                    fence_async_shared();
                     channel_x_27.producer_commit(count_x_27 + i);
                     // cycle 31, stage 0: copy x_23 (tests/kernels/ttgir/aged.sm90.ttgir:44:15)
                     channel_x_23.producer_acquire(count_x_23 + i);
@@ -348,7 +346,6 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                     const __half x_27_ = *x_26_;
                     if (thread.leader) shared_at<__half>(channel_x_27.slot(count_x_27)) = x_27_;
                 }
-                fence_async_shared();
                 channel_x_27.producer_commit(count_x_27);
                 // cycle 31, stage 0: copy x_23 (tests/kernels/ttgir/aged.sm90.ttgir:44:15)
                 channel_x_23.producer_acquire(count_x_23);
@@ -391,7 +388,6 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                         const __half x_27_ = *x_26_;
                         if (thread.leader) shared_at<__half>(channel_x_27.slot(count_x_27 + i)) = x_27_;
                     }
-                    fence_async_shared();
                     channel_x_27.producer_commit(count_x_27 + i);
                     // cycle 31, stage 0: copy x_23 (tests/kernels/ttgir/aged.sm90.ttgir:44:15)
                     channel_x_23.producer_acquire(count_x_23 + i);

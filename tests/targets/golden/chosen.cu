@@ -94,7 +94,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31)) = at_31;
                 }
-                fence_async_shared();
                 channel_at_31.producer_commit(count_at_31);
                 at_31_age3 = at_31_age2;
                 at_31_age2 = at_31_age1;
@@ -128,7 +127,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + 1)) = at_31;
                 }
-                fence_async_shared();
                 channel_at_31.producer_commit(count_at_31 + 1);
                 at_31_age3 = at_31_age2;
                 at_31_age2 = at_31_age1;
@@ -162,7 +160,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + 2)) = at_31;
                 }
-                fence_async_shared();
                 channel_at_31.producer_commit(count_at_31 + 2);
                 at_31_age3 = at_31_age2;
                 at_31_age2 = at_31_age1;
@@ -196,7 +193,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + 3)) = at_31;
                 }
-                fence_async_shared();
                 channel_at_31.producer_commit(count_at_31 + 3);
                 // cycle 95, stage 3: copy values_52_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:82:20)
                 channel_values_52_then0.producer_acquire(count_values_52_then0);
@@ -248,7 +244,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + 4)) = at_31;
                 }
-                fence_async_shared();
                 channel_at_31.producer_commit(count_at_31 + 4);
                 // cycle 95, stage 3: copy values_52_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:82:20)
                 channel_values_52_then0.producer_acquire(count_values_52_then0 + 1);
@@ -300,7 +295,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + 5)) = at_31;
                 }
-                fence_async_shared();
                 channel_at_31.producer_commit(count_at_31 + 5);
                 // cycle 95, stage 3: copy values_52_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:82:20)
                 channel_values_52_then0.producer_acquire(count_values_52_then0 + 2);
@@ -352,7 +346,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 {
                     if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + 6)) = at_31;
                 }
-                fence_async_shared();
                 channel_at_31.producer_commit(count_at_31 + 6);
                 // cycle 95, stage 3: copy values_52_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:82:20)
                 channel_values_52_then0.producer_acquire(count_values_52_then0 + 3);
@@ -405,7 +398,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     {
                         if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + i)) = at_31;
                     }
-                    fence_async_shared();
                     channel_at_31.producer_commit(count_at_31 + i);
                     // cycle 95, stage 3: copy values_52_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:82:20)
                     channel_values_52_then0.producer_acquire(count_values_52_then0 + i - 3);
@@ -511,7 +503,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     {
                         if (thread.leader) shared_at<int32_t>(channel_at_31.slot(count_at_31 + i)) = at_31;
                     }
-                    fence_async_shared();
                     channel_at_31.producer_commit(count_at_31 + i);
                     // cycle 629, stage 0: copy values_52_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:82:20)
                     channel_values_52_then0.producer_acquire(count_values_52_then0 + i);
@@ -594,7 +585,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 8; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0);
                 channel_keys_45_then0.consumer_release(count_keys_45_then0);
                 channel_keys_45_then0.consumer_wait(count_keys_45_then0 + 1);
@@ -613,7 +603,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 8; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 1) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 1);
                 channel_keys_45_then0.consumer_release(count_keys_45_then0 + 1);
                 channel_keys_45_then0.consumer_wait(count_keys_45_then0 + 2);
@@ -632,7 +621,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 8; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 2) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 2);
                 channel_keys_45_then0.consumer_release(count_keys_45_then0 + 2);
                 channel_keys_45_then0.consumer_wait(count_keys_45_then0 + 3);
@@ -651,7 +639,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 8; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 3) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 3);
                 for (int32_t i = 7; i < n; ++i) {
                     thread.rematerialize();
@@ -672,7 +659,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         for (int i_ = 0; i_ < 8; ++i_)
                             shared_at<float>(channel_p_then0.slot(count_p_then0 + i - 3) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                     }
-                    fence_async_shared();
                     channel_p_then0.producer_commit(count_p_then0 + i - 3);
                 }
                 channel_keys_45_then0.consumer_release(count_keys_45_then0 + n - 4);
@@ -692,7 +678,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 8; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + n - 3) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + n - 3);
                 channel_keys_45_then0.consumer_release(count_keys_45_then0 + n - 3);
                 channel_keys_45_then0.consumer_wait(count_keys_45_then0 + n - 2);
@@ -711,7 +696,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 8; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + n - 2) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + n - 2);
                 channel_keys_45_then0.consumer_release(count_keys_45_then0 + n - 2);
                 channel_keys_45_then0.consumer_wait(count_keys_45_then0 + n - 1);
@@ -730,7 +714,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     for (int i_ = 0; i_ < 8; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + n - 1) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + n - 1);
                 channel_keys_45_then0.consumer_release(count_keys_45_then0 + n - 1);
             } else {
@@ -751,7 +734,6 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         for (int i_ = 0; i_ < 8; ++i_)
                             shared_at<float>(channel_p_then0.slot(count_p_then0 + i) + (((i_ & 7)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 7))];
                     }
-                    fence_async_shared();
                     channel_p_then0.producer_commit(count_p_then0 + i);
                     channel_keys_45_then0.consumer_release(count_keys_45_then0 + i);
                 }

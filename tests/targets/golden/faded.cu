@@ -90,7 +90,6 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                     for (int i_ = 0; i_ < 64; ++i_)
                         shared_at<float>(channel_part_16.slot(count_part_16) + (i_ * 128 + thread.index) * sizeof(float)) = part_16_[i_];
                 }
-                fence_async_shared();
                 channel_part_16.producer_commit(count_part_16);
                 channel_part_part_4.consumer_wait(count_part_part_4 + 1);
                 // cycle 0, stage 0: dot.part_7 (tests/kernels/ttgir/faded.sm90.ttgir:81:17)
@@ -138,7 +137,6 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                     for (int i_ = 0; i_ < 64; ++i_)
                         shared_at<float>(channel_part_16.slot(count_part_16 + 1) + (i_ * 128 + thread.index) * sizeof(float)) = part_16_[i_];
                 }
-                fence_async_shared();
                 channel_part_16.producer_commit(count_part_16 + 1);
                 channel_part_part_4.consumer_wait(count_part_part_4 + 2);
                 // cycle 0, stage 0: dot.part_7 (tests/kernels/ttgir/faded.sm90.ttgir:81:17)
@@ -186,7 +184,6 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                     for (int i_ = 0; i_ < 64; ++i_)
                         shared_at<float>(channel_part_16.slot(count_part_16 + 2) + (i_ * 128 + thread.index) * sizeof(float)) = part_16_[i_];
                 }
-                fence_async_shared();
                 channel_part_16.producer_commit(count_part_16 + 2);
                 for (int32_t i = 3; i < n; ++i) {
                     thread.rematerialize();
@@ -236,7 +233,6 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                         for (int i_ = 0; i_ < 64; ++i_)
                             shared_at<float>(channel_part_16.slot(count_part_16 + i) + (i_ * 128 + thread.index) * sizeof(float)) = part_16_[i_];
                     }
-                    fence_async_shared();
                     channel_part_16.producer_commit(count_part_16 + i);
                 }
                 channel_load_45.consumer_release(count_load_45 + n - 1);
@@ -286,7 +282,6 @@ faded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
                         for (int i_ = 0; i_ < 64; ++i_)
                             shared_at<float>(channel_part_16.slot(count_part_16 + i) + (i_ * 128 + thread.index) * sizeof(float)) = part_16_[i_];
                     }
-                    fence_async_shared();
                     channel_part_16.producer_commit(count_part_16 + i);
                     channel_part_part_4.consumer_release(count_part_part_4 + i);
                     channel_load_45.consumer_release(count_load_45 + i);

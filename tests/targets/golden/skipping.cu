@@ -107,7 +107,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:43:12)
                 channel_s_then0.producer_acquire(count_s_then0 + 1);
@@ -146,7 +145,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + 1)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + 1);
                 for (int32_t i = 2; i < n; ++i) {
                     // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:43:12)
@@ -186,7 +184,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     {
                         if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + i)) = load_8;
                     }
-                    fence_async_shared();
                     channel_load_8.producer_commit(count_load_8 + i);
                 }
             } else {
@@ -228,7 +225,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     {
                         if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + i)) = load_8;
                     }
-                    fence_async_shared();
                     channel_load_8.producer_commit(count_load_8 + i);
                 }
             }
@@ -368,7 +364,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 2; ++i_)
                             if (thread.lane % 4 == 0) shared_at<float>(channel_total_24_then0.slot(count_total_24_then0 + i - 2) + int32_t(thread.row + 8 * i_) * sizeof(float)) = total_24_then0_[i_];
                     }
-                    fence_async_shared();
                     channel_total_24_then0.producer_commit(count_total_24_then0 + i - 2);
                     // cycle 243, stage 1: store trunc.acc_26_then0 to acc_26_then0
                     channel_acc_26_then0.producer_acquire(count_acc_26_then0 + i - 1);
@@ -421,7 +416,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 2; ++i_)
                         if (thread.lane % 4 == 0) shared_at<float>(channel_total_24_then0.slot(count_total_24_then0 + n - 2) + int32_t(thread.row + 8 * i_) * sizeof(float)) = total_24_then0_[i_];
                 }
-                fence_async_shared();
                 channel_total_24_then0.producer_commit(count_total_24_then0 + n - 2);
                 // cycle 243, stage 1: store trunc.acc_26_then0 to acc_26_then0
                 channel_acc_26_then0.producer_acquire(count_acc_26_then0 + n - 1);
@@ -453,7 +447,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 2; ++i_)
                         if (thread.lane % 4 == 0) shared_at<float>(channel_total_24_then0.slot(count_total_24_then0 + n - 1) + int32_t(thread.row + 8 * i_) * sizeof(float)) = total_24_then0_[i_];
                 }
-                fence_async_shared();
                 channel_total_24_then0.producer_commit(count_total_24_then0 + n - 1);
             } else {
                 for (int32_t i = 0; i < n; ++i) {
@@ -510,7 +503,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 2; ++i_)
                             if (thread.lane % 4 == 0) shared_at<float>(channel_total_24_then0.slot(count_total_24_then0 + i) + int32_t(thread.row + 8 * i_) * sizeof(float)) = total_24_then0_[i_];
                     }
-                    fence_async_shared();
                     channel_total_24_then0.producer_commit(count_total_24_then0 + i);
                 }
             }

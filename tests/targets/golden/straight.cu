@@ -253,7 +253,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21);
                 wgmma_wait<0>();
                 registers_fence(s_5);
@@ -298,7 +297,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21 + 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + 1);
                 wgmma_wait<0>();
                 registers_fence(s_5);
@@ -343,7 +341,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21 + 2) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + 2);
                 wgmma_wait<0>();
                 registers_fence(s_5);
@@ -390,7 +387,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_21.slot(count_p_21 + i - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                     }
-                    fence_async_shared();
                     channel_p_21.producer_commit(count_p_21 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(s_5);
@@ -422,7 +418,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21 + n - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + n - 1);
                 named_barrier_sync(hand_off1, 256);
                 named_barrier_arrive(hand_off0, 256);
@@ -471,7 +466,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_21.slot(count_p_21 + i) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                     }
-                    fence_async_shared();
                     channel_p_21.producer_commit(count_p_21 + i);
                 }
             }
@@ -1055,7 +1049,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21);
                 wgmma_wait<0>();
                 registers_fence(s_5);
@@ -1100,7 +1093,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21 + 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + 1);
                 wgmma_wait<0>();
                 registers_fence(s_5);
@@ -1145,7 +1137,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21 + 2) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + 2);
                 wgmma_wait<0>();
                 registers_fence(s_5);
@@ -1192,7 +1183,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_21.slot(count_p_21 + i - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                     }
-                    fence_async_shared();
                     channel_p_21.producer_commit(count_p_21 + i - 1);
                     wgmma_wait<0>();
                     registers_fence(s_5);
@@ -1224,7 +1214,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_21.slot(count_p_21 + n - 1) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                 }
-                fence_async_shared();
                 channel_p_21.producer_commit(count_p_21 + n - 1);
                 named_barrier_sync(hand_off1, 256);
                 named_barrier_arrive(hand_off0, 256);
@@ -1273,7 +1262,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_21.slot(count_p_21 + i) + (i_ * 128 + thread.index) * sizeof(float)) = p_21_[i_];
                     }
-                    fence_async_shared();
                     channel_p_21.producer_commit(count_p_21 + i);
                 }
             }

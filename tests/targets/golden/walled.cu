@@ -44,7 +44,6 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                     for (int i_ = 0; i_ < 16; ++i_)
                         if (thread.row == 0) shared_at<float>(channel_best_29.slot(count_best_29) + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = best_29_[i_];
                 }
-                fence_async_shared();
                 channel_best_29.producer_commit(count_best_29);
                 // cycle 21, stage 0: store select.best_29 to best_29
                 channel_best_29.producer_acquire(count_best_29 + 1);
@@ -56,7 +55,6 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                     for (int i_ = 0; i_ < 16; ++i_)
                         if (thread.row == 0) shared_at<float>(channel_best_29.slot(count_best_29 + 1) + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = best_29_[i_];
                 }
-                fence_async_shared();
                 channel_best_29.producer_commit(count_best_29 + 1);
                 for (int32_t i = 2; i < n; ++i) {
                     thread.rematerialize();
@@ -70,7 +68,6 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                         for (int i_ = 0; i_ < 16; ++i_)
                             if (thread.row == 0) shared_at<float>(channel_best_29.slot(count_best_29 + i) + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = best_29_[i_];
                     }
-                    fence_async_shared();
                     channel_best_29.producer_commit(count_best_29 + i);
                 }
             } else {
@@ -85,7 +82,6 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                         for (int i_ = 0; i_ < 16; ++i_)
                             if (thread.row == 0) shared_at<float>(channel_best_29.slot(count_best_29 + i) + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float)) = best_29_[i_];
                     }
-                    fence_async_shared();
                     channel_best_29.producer_commit(count_best_29 + i);
                 }
             }

@@ -18,6 +18,16 @@ ORDERED, FENCED, CARRIED = 0, 1, 2
 """Rows of a clock."""
 
 
+def carried(clock: Array) -> Array:
+    """What a relaxed arrival and wait hand on of a clock: accesses to tensor memory that lie before a
+    tcgen05.fence::before_thread_sync (PTX ISA, "tcgen05 memory consistency model", patterns of different
+    threads)."""
+    found = np.zeros_like(clock)
+    found[CARRIED] = clock[CARRIED]
+    found[ORDERED] = np.minimum(clock[ORDERED], clock[CARRIED])
+    return found
+
+
 class Clocks:
     """The components and events of one cluster."""
 

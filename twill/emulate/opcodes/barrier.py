@@ -11,6 +11,7 @@ from twill.emulate.faults import Fault
 from twill.emulate.machine.barriers import MOST_ARRIVALS, Mbarrier, Named
 from twill.emulate.machine.cta import RANK_SHIFT, Cta
 from twill.emulate.machine.warp import ALL, LANES, YIELD, Warp
+from twill.emulate.memory.clocks import carried
 from twill.emulate.opcodes.lift import get, put
 from twill.emulate.opcodes.memory import OFFSET, Where, fence, where
 from twill.emulate.opcodes.windows import CVTA
@@ -317,13 +318,13 @@ def _arrive(one: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         warp.require(amount.code, amount.index, "the count of an arrival")
         tokens, clock = np.zeros(32, np.uint64), warp.seen().copy()
+        handed = carried(clock) if relaxed else clock
         places = each(warp, at)
         for lane, place in places:
             barrier = find(warp, place)
             visit(warp, warp.cta.cluster.cta_at(place), warp.event(one.line))
             tokens[lane] = barrier.phase
-            if not relaxed:
-                np.maximum(barrier.gathered, clock, out=barrier.gathered)
+            np.maximum(barrier.gathered, handed, out=barrier.gathered)
         if not relaxed:
             warp.release(clock)
         for lane, place in places:
@@ -361,11 +362,8 @@ def _wanted(warp: Warp, at: Where, phase: Ref) -> list[tuple[int, int, int]]:
 def _wait(one: Instruction, decoder: Decoder) -> Control:
     """try_wait suspends until the phase is complete or a time limit passes (PTX ISA, mbarrier.try_wait): here
     each instruction of a warp gives up the first time, and waits from then on. test_wait says what is now."""
-    target, parity, tries = (
-        decoder.target(one.operands[0], "pred"),
-        "parity" in one.modifiers,
-        "try_wait" in one.modifiers,
-    )
+    target, modifiers = decoder.target(one.operands[0], "pred"), one.modifiers
+    parity, tries, relaxed = (word in modifiers for word in ("parity", "try_wait", "relaxed"))
     at, phase = where(one.operands[1], decoder), decoder.source(one.operands[2], "u32" if parity else "u64")
 
     def run(warp: Warp) -> int:
@@ -382,7 +380,8 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
                 lambda: _described(warp, waits[0][1]),
             )
         for place in {place for lane, place, _ in waits if found[lane]}:
-            warp.acquire(find(warp, place).released)
+            released = find(warp, place).released
+            warp.acquire(carried(released) if relaxed else released)
         tried.add(one.line)
         put(warp, target, found, warp.mask)
         return warp.fragment.pc + 1 if found.any() else YIELD

@@ -356,8 +356,10 @@ def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
             raise refuse(emitter.program, emitter.program.op(it.ops[-1]), str(problem)) from problem
     when = "" if it.at.cycle is None else f"cycle {it.at.cycle}, stage {it.at.stage}: "
     head = f"// {when}store {it.node} to {it.channel}"
-    acquire, commit = _producing(emitter, emitter.program.channel(it.channel), n)
-    return [head, *acquire, "{", *indented(scope.lines), "}", "fence_async_shared();", *commit]
+    acquire, commit = _producing(emitter, channel, n)
+    # MMAs and TMA read what has an encoding, through the async proxy; threads read the rest
+    fence = ["fence_async_shared();"] if any(one.encoding is not None for one in channel.tensors) else []
+    return [head, *acquire, "{", *indented(scope.lines), "}", *fence, *commit]
 
 
 def _as_computed(scope: Scope, value: Value) -> Form:

@@ -94,6 +94,24 @@ __device__ __forceinline__ void mbarrier_arrive_behind_reads(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
+/// The same behind accesses to tensor memory alone, which tcgen05.fence orders: no fence of other memory (PTX ISA,
+/// "tcgen05 memory consistency model", patterns of different threads).
+__device__ __forceinline__ void mbarrier_arrive_relaxed(uint32_t barrier) {
+    asm volatile("mbarrier.arrive.relaxed.cluster.shared::cluster.b64 _, [%0];" ::"r"(barrier) : "memory");
+}
+
+/// `mbarrier_wait` for `mbarrier_arrive_relaxed`, by threads of any CTA of the cluster.
+__device__ __forceinline__ void mbarrier_wait_relaxed(uint32_t barrier, uint32_t parity) {
+    uint32_t done;
+    do {
+        asm volatile(
+            "{\n.reg .pred done;\n"
+            "mbarrier.try_wait.parity.relaxed.cluster.shared::cta.b64 done, [%1], %2;\n"
+            "selp.u32 %0, 1, 0, done;\n}"
+            : "=r"(done) : "r"(barrier), "r"(parity) : "memory");
+    } while (!done);
+}
+
 /// `mbarrier_wait` for arrivals of other CTAs of the cluster too.
 __device__ __forceinline__ void mbarrier_wait_cluster(uint32_t barrier, uint32_t parity) {
     uint32_t done;

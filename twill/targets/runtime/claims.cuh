@@ -29,7 +29,7 @@ struct Claims {
 
     /// One thread of each CTA, of rank `rank`: asks for response number n.
     __device__ __forceinline__ void request(uint32_t n, uint32_t rank) const {
-        if (rank == 0) mbarrier_wait_cluster(empty(n), (n / Depth & 1) ^ 1);
+        if (rank == 0) mbarrier_wait(empty(n), (n / Depth & 1) ^ 1);
         mbarrier_arrive_expect(full(n), 16);
         if (rank != 0) return;
         if constexpr (Pair)
@@ -57,7 +57,7 @@ struct Claims {
         __syncwarp();
         if (threadIdx.x % 32 == 0) {
             if constexpr (Pair)
-                mbarrier_arrive_at(of_first(empty(n)));
+                mbarrier_arrive_behind_reads(of_first(empty(n)));
             else
                 mbarrier_arrive(empty(n));
         }

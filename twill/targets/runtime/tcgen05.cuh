@@ -310,12 +310,12 @@ struct DependenceBarrier {
     __device__ __forceinline__ void arrive_at_first(uint32_t n) const {
         tcgen05_fence_before();
         __syncwarp();
-        if (threadIdx.x % 32 == 0) mbarrier_arrive_at(of_first(at(n)));
+        if (threadIdx.x % 32 == 0) mbarrier_arrive_relaxed(of_first(at(n)));
     }
 
     /// `wait` in the first CTA of a pair, for the threads of both.
     __device__ __forceinline__ void wait_of_pair(uint32_t n) const {
-        mbarrier_wait_cluster(at(n), n / Depth % 2);
+        mbarrier_wait_relaxed(at(n), n / Depth % 2);
         tcgen05_fence_after();
     }
 
