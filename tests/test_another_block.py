@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from twill.attempts import IDLE, Attempt, fastest
+from twill.attempts import Attempt, fastest
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
 from twill.inputs import Case, Inputs, cases
@@ -85,7 +85,9 @@ def test_the_first_schedule_where_no_other_block_helps(
 def test_a_busy_sm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     found = cases(Inputs(KERNEL, arch="sm90"))
     first, tried = more_blocks(lowered(found), 2), list[Case]()
-    waiting(monkeypatch, first, IDLE)
+    residency = first.loops[0].machine.residency
+    assert residency is not None
+    waiting(monkeypatch, first, residency.idle)
 
     def attempt(given: Sequence[Case], room: int) -> Attempt:
         tried.extend(given)

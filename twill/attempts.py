@@ -20,14 +20,6 @@ from twill.warp.residency import shared_bytes
 from twill.warp.tasks import Scheduled, tasks
 from twill.warp.tiles_in_flight import tile_loop
 
-IDLE = 1.25
-"""Times the cycles of its busiest unit that an SM takes for its loops, from which on another thread block is
-tried: below, blocks are in each other's way (estimate)."""
-LEAST_REGISTERS = 0.6
-"""Part of a schedule's registers with which another one is looked for (estimate)."""
-ELSE = 2048
-"""Bytes of a thread block's shared memory that schedules leave for alignment and barriers."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Attempt:
@@ -96,9 +88,10 @@ def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
     many warps of an SM computing, and wait for no tile of each other."""
     from twill.simulate.predict import busy
 
-    if (now := first.of_sm()) <= IDLE * sum(map(busy, first.loops)):
+    residency = first.loops[0].machine.residency
+    if residency is None or (now := first.of_sm()) <= residency.idle * sum(map(busy, first.loops)):
         return first
-    best = (first, now / IDLE)
+    best = (first, now / residency.idle)
     if another := _for_blocks(first, first.program.resident_blocks + 1):
         best = _faster(best, another, attempt, Attempt.of_sm)
     if best[0] is first and (alone := _each_alone(first)):
@@ -122,7 +115,7 @@ def _for_blocks(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
     moving = 128 * max((one.registers for one in first.program.groups if one.only_moves), default=0)
     own = (limits.registers_total // blocks - moving) // threads
     registers = int(machine.residency.used * own) // limits.register_step * limits.register_step
-    if registers < LEAST_REGISTERS * max(group.registers for group in wide):
+    if registers < machine.residency.fewest * max(group.registers for group in wide):
         return None
     return _limited(first, blocks, len(granted), registers)
 
@@ -138,7 +131,7 @@ def _each_alone(first: Attempt) -> tuple[Case, ...] | None:
     limits, blocks = machine.limits, _computing(first)
     code = with_copies(read(first.program.module, first.program.function), first.loops)
     loads = [[task.ops for task in tasks(code, one)] for one in first.loops]
-    loading = max(limits.narrow_registers, thread_block.copying(code, loads))
+    loading = max(limits.narrow_registers, thread_block.copying(machine.copies, code, loads))
     step, threads = limits.register_step, 32 * max(group.warps for group in wide)
     own = (limits.registers_total // blocks - 128 * -(-loading // step) * step) // threads
     registers = int(own / machine.residency.used) // step * step
@@ -159,7 +152,9 @@ def _limited(first: Attempt, blocks: int, groups: int, registers: int) -> tuple[
     """The loops with the shared memory of so many thread blocks on an SM, and no more groups and registers of
     a thread than given."""
     machine = first.loops[0].machine
-    less = machine.limits.shared - shared_bytes(machine, blocks, machine.limits.shared) + ELSE
+    assert machine.residency is not None
+    left = shared_bytes(machine, blocks, machine.limits.shared) - machine.residency.aligned
+    less = machine.limits.shared - left
 
     def limited(case: Case) -> Case:
         given = case.problem.limits

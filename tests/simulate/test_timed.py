@@ -33,7 +33,9 @@ def predicted(
 
 
 def test_costs_are_the_machines() -> None:
-    found = Costs(barrier=105, order=44, poll=55, load=480, launch=30, ahead=300, beside=1.17, slots="issue")
+    found = Costs(
+        barrier=105, order=44, poll=55, load=480, launch=30, ahead=300, beside=1.17, slots="issue", behind=0.5
+    )
     assert found == COSTS
     silent = Costs.of(load("toy"))
     assert (silent.ahead, silent.beside) == (0, 1.0), "a machine that says nothing of it"

@@ -45,7 +45,7 @@ def test_what_stays_in_registers_fits_beside_threads_that_copy(kernel: str) -> N
     """A tile stays in registers where these are left by the schedule, and by threads that copy tiles."""
     module, (one,) = loops(kernel)
     code = with_copies(read(module, one.loop.function), (one,))
-    copies = copying(code, [[node.ops for node in one.graph.nodes]])
+    copies = copying(one.machine.copies, code, [[node.ops for node in one.graph.nodes]])
     groups = one.solution.groups
     most = most_registers(groups, one, copies)
     block = launch(groups, one)

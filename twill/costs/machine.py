@@ -15,7 +15,18 @@ from types import NoneType, UnionType
 from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 from twill.diagnostics import Location, TwillError
-from twill.ir.machine import Contention, Cost, HandOff, Issue, Loads, Machine, Residency, Shared, Stream
+from twill.ir.machine import (
+    Contention,
+    Copies,
+    Cost,
+    HandOff,
+    Issue,
+    Loads,
+    Machine,
+    Residency,
+    Shared,
+    Stream,
+)
 from twill.ir.problem import Limits, Unit
 
 SCHEMA = "twill.machine/1"
@@ -72,6 +83,7 @@ class File:
     issue: Issue | None = None
     contention: Contention | None = None
     residency: Residency | None = None
+    copies: Copies = field(default_factory=Copies)
     clock_mhz: int | None = None
     multiprocessors: int | None = None
 
@@ -171,6 +183,7 @@ def _machine(made: File, file: str) -> Machine:
         issue=made.issue,
         contention=made.contention,
         residency=made.residency,
+        copies=made.copies,
         sources={
             "limits": made.limits.source,
             **{f"units.{name}": unit.source for name, unit in made.units.items()},

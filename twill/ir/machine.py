@@ -109,6 +109,9 @@ class Stream:
     chunk_registers: int
     """Registers per thread that one chunk takes."""
     source: str
+    behind: float = 0.0
+    """Slices by which a unit may be behind the instructions issued to it, where operations go row by row;
+    only `twill simulate` counts it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,34 @@ class Residency:
     """Registers that it needs beside accumulators and operands of all MMAs of a loop."""
     used: float
     """Of the registers that schedules count, what the compiler takes at most where it has to."""
+    idle: float
+    """Another thread block is tried from so many times the cycles of its busiest unit on that an SM takes for
+    its loops: below, blocks are in each other's way."""
+    fewest: float
+    """The least part of a schedule's registers with which another schedule is looked for."""
+    aligned: int
+    """Bytes of a thread block's shared memory that schedules leave for alignment and barriers."""
     source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Copies:
+    """Registers of a thread that copies tiles from global to shared memory, beyond `limits.narrow_registers`
+    and those of its offsets. 0: nothing is kept for it."""
+
+    base: int = 0
+    """Counters, coordinates and addresses of an iteration, in a warpgroup that copies by cp.async."""
+    tile: int = 0
+    """For each tile after the first, in a single warp."""
+    in_flight: int = 0
+    """At most, for accesses in flight of tiles that pass through registers."""
+    few_in_flight: int = 0
+    """Of these, so many leave room for several tiles in flight."""
+    offsets: int = 0
+    """For offsets of tiles that pass through registers, where registers are left."""
+    spare: int = 0
+    """Beyond those of the schedule, what a thread that computes keeps before `offsets` are granted."""
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,6 +221,7 @@ class Machine:
     """None: nothing is known of it."""
     residency: Residency | None = None
     """None: one thread block at a time."""
+    copies: Copies = field(default_factory=Copies)
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where the numbers of `units.NAME` and `limits` come from."""
     file: str = ""

@@ -97,6 +97,8 @@ class Launch:
     within: bool = False
     """The first warp of the first group that computes executes the group that loads, before its own: every
     tile has a slot of its own, so loads wait for nothing."""
+    addresses: int = 0
+    """Registers that a thread which copies tiles takes beside offsets (`ir.machine.Copies.base`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -10,6 +10,10 @@ Status = Literal["optimal", "feasible", "infeasible", "unknown"]
 not excluded. infeasible: proven that no interval up to the search's end works. unknown: stopped at a limit
 with no answer."""
 
+WARPGROUP = 4
+"""Warps that issue an MMA, change their registers and reach all lanes of tensor memory together (PTX ISA:
+wgmma, setmaxnreg, tcgen05.ld)."""
+
 
 @dataclass(frozen=True, slots=True)
 class Group:

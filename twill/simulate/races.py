@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from twill.ir.operands import ONCE, At, Read, Slot, TensorMemory
 from twill.ir.program import Program
+from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
     BarrierArrive,
     BarrierWait,
@@ -28,9 +29,6 @@ from twill.ir.statements import (
 from twill.simulate.actions import Action, unfold
 from twill.simulate.explore import Counts
 from twill.simulate.protocol import HazardError, Protocol
-
-WARPGROUP = 4
-"""Warps, of which each has its own lanes of tensor memory."""
 
 SLOTS = "the slots of "
 """What slots in which tiles are staged are called here."""

@@ -20,6 +20,7 @@ from twill.ir.effects import at
 from twill.ir.machine import Machine
 from twill.ir.problem import Operation, Problem
 from twill.ir.program import Program
+from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
     SLICES,
     BarrierArrive,
@@ -49,13 +50,6 @@ from twill.warp.tasks import Scheduled
 STEP = 32.0
 """Cycles of an operation that are done at once: finer than any interaction with the tensor core."""
 
-BEHIND = 0.5
-"""Slices by which a unit may be behind the instructions issued to it, where operations go row by row: with
-this, schedules of attention forward are ranked as on an H200 (reports/h200.md)."""
-
-WARPGROUP = 4
-"""Warps."""
-
 
 @dataclass(frozen=True, slots=True)
 class Costs:
@@ -77,6 +71,8 @@ class Costs:
     """How many times as long a warpgroup computes beside another one that does."""
     slots: str = ""
     """The unit whose reservations are cycles in which instructions are issued."""
+    behind: float = 0.0
+    """Slices by which a unit may be behind the instructions issued to it, where operations go row by row."""
 
     @staticmethod
     def of(machine: Machine) -> "Costs":
@@ -94,6 +90,7 @@ class Costs:
             ahead,
             machine.contention.warpgroups if machine.contention else 1.0,
             machine.issue.unit if machine.issue else "",
+            machine.stream.behind,
         )
 
 
@@ -496,7 +493,8 @@ def _work(clock: _Clock, group: _Group, action: Action, node: str) -> bool:
     taken = (r for r in pace.busy.reservations if r.unit in units)
     principal = max(taken, key=lambda r: r.cycles, default=None)
     streamed = _by_rows(action.statement) and principal is not None
-    slack = BEHIND * principal.cycles * scale / group.members / SLICES if streamed and principal else 0.0
+    slice_cycles = principal.cycles * scale / group.members / SLICES if streamed and principal else 0.0
+    slack = clock.model.costs.behind * slice_cycles
     begin = max(group.now, clock.units.free.get(principal.unit, 0.0) - slack if principal else 0.0)
     chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
     part = min(group.left, STEP / (chosen.issue * scale * fraction)) if chosen.issue else group.left

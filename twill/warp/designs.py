@@ -151,7 +151,8 @@ def _most_tiles(plain: Design, loop: Op, scheduled: Sequence[Scheduled]) -> tupl
     """The plan with the fewest tiles in flight that are predicted to be fastest, and why no other is; None
     where that is one tile."""
     code, given, found, why = plain.code, plain.options.tiles, None, "no more are predicted to be faster"
-    if given is None and thread_block.passing(code) > thread_block.FEW_IN_FLIGHT:
+    few = scheduled[0].machine.copies.few_in_flight
+    if given is None and thread_block.passing(code) > few:
         return None, "the threads that load need the registers"
     best = alone = tiles_in_flight.cycles(code, scheduled, 1)
     for number in (given,) if given is not None else range(2, tiles_in_flight.MOST + 1):
@@ -177,7 +178,8 @@ def _with_tiles(design: Design) -> tuple[Plan | None, str]:
     assert design.tiles is not None
     one, granted = design.parts[0].scheduled, (*design.granted, *design.tiles.added)
     tasks = [[task.ops for task in part.tasks] for part in design.parts]
-    loading = thread_block.copying(design.code, tasks) if design.code.through_registers else 0
+    through = design.code.through_registers
+    loading = thread_block.copying(one.machine.copies, design.code, tasks) if through else 0
     if not thread_block.fits(granted, one, loading):
         wanted = sum(32 * group.warps * group.registers for group in granted) + 128 * loading
         return None, f"would need {wanted} registers of {one.machine.limits.registers_total}"

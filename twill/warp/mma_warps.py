@@ -10,10 +10,10 @@ with these MMAs in new groups.
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from twill.ir.schedule import WARPGROUP
 from twill.ir.schedule import Group as Granted
 from twill.warp.dataflow import Code
 from twill.warp.events import is_mma
-from twill.warp.store_warp import WARPGROUP
 from twill.warp.tasks import Task
 from twill.warp.thread_block import only_moves
 

@@ -13,13 +13,13 @@ from math import prod
 from twill.ir.loop import NvidiaMma, Op, Tensor, Type
 from twill.ir.machine import Machine, Residency
 from twill.ir.program import Launch
+from twill.ir.schedule import WARPGROUP
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import thread_block
 from twill.warp.channels import LOADED, ChannelPlan, bits
 from twill.warp.dataflow import Code
 from twill.warp.non_loop_code import home
-from twill.warp.store_warp import WARPGROUP
 from twill.warp.tasks import Scheduled, Task
 
 
@@ -72,7 +72,8 @@ def even_launches(
         share = limits.registers_total // (4 * 32 * -(-blocks * warps // 4)) // step * step
         registers = min(limits.registers_per_thread // step * step, share)
         if registers >= max(least) and 32 * warps * blocks <= residency.threads:
-            yield Launch(32 * warps, registers, blocks, even=True, within=within)
+            addresses = machine.copies.base
+            yield Launch(32 * warps, registers, blocks, even=True, within=within, addresses=addresses)
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +129,7 @@ def _registers(
     wide = [group for group in granted if not thread_block.only_moves(group)]
     narrow = -(-(len(granted) - len(wide)) // 4)
     loads = [[task.ops for task in tasks] for _, tasks in loops]
-    moving = max(limits.narrow_registers, thread_block.copying(code, loads))
+    moving = max(limits.narrow_registers, thread_block.copying(loops[0][0].machine.copies, code, loads))
     least = -(-least // step) * step
     computing = sum(32 * group.warps * max(_used(group, step, residency), least) for group in wide)
     return 128 * narrow * -(-moving // step) * step + computing

@@ -24,9 +24,8 @@ from twill.warp.thread_block import copying, most_registers
 
 def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Group]) -> Code:
     """The code with the buffers that are staged before the loops."""
-    most = most_registers(
-        granted, loops[0], copying(code, [[node.ops for node in one.graph.nodes] for one in loops])
-    )
+    tasks = [[node.ops for node in one.graph.nodes] for one in loops]
+    most = most_registers(granted, loops[0], copying(loops[0].machine.copies, code, tasks))
     inside = {op.index for one in loops for op in one.loop.op.inner()}
     buffers = {
         _buffer(code, value).id

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from twill.ir.loop import MemDesc, NvmmaShared, Op, Tensor, TensorDesc, Value
+from twill.ir.schedule import WARPGROUP
 from twill.ir.schedule import Group as Granted
 from twill.ops.row import Role
 from twill.ops.table import names, role
@@ -23,8 +24,6 @@ ACCESSES = frozenset[Role](
 """Operations on global memory."""
 POINTERS = frozenset[Role](("descriptor", "address", "splat", "broadcast", "expand", "bitcast", "layout"))
 """Through which the first operand is followed to the pointer of an access."""
-WARPGROUP = 4
-"""Warps that change their registers together."""
 SLOTS = 2
 """Slots of a loaded channel that a store warp may not cost: with less, loads no longer overlap MMAs."""
 

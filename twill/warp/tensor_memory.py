@@ -24,9 +24,6 @@ from twill.warp.dataflow import MMAS, Code, blocks, in_tensor_memory
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tensor_placement import Extent, Moment, apart, moments, placed
 
-WARPGROUP = 4
-"""Warps, each of which reaches 32 lanes."""
-
 # --- accesses ---------------------------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from twill.diagnostics import TwillError
 from twill.ir.channels import DRAINS, DependenceBarrier
 from twill.ir.loop import Op, Token
+from twill.ir.schedule import WARPGROUP
 from twill.warp import alternating, pipelined_loops, tensor_memory
 from twill.warp.alternating import Alternating
 from twill.warp.kernel import Kernel
@@ -24,7 +25,7 @@ def with_tensor_memory(plan: Plan) -> Plan:
     for part, own, placed in zip(plan.loops, plan.deferred, places, strict=True):
         drafts = loop_drafts(plan, part, own)
         spans = {task: span for draft in drafts for task, span in pipelined_loops.spans(draft.group).items()}
-        wide = frozenset(group.id for group in plan.granted if group.warps > tensor_memory.WARPGROUP)
+        wide = frozenset(group.id for group in plan.granted if group.warps > WARPGROUP)
         order = tensor_memory.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part), wide)
         first = sum(len(one.barriers) for one in found.values())
         made = tensor_memory.dependences(order, placed, first)

@@ -10,6 +10,7 @@ from dataclasses import replace
 from twill.ir.channels import Channel
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Scalar, Tensor, Type
+from twill.ir.machine import Copies
 from twill.ir.operands import Register
 from twill.ir.problem import Limits
 from twill.ir.program import Launch, Program, Variable, WarpProgram
@@ -28,23 +29,6 @@ from twill.warp.channels import tile_bytes
 from twill.warp.dataflow import Code
 from twill.warp.tasks import Scheduled
 
-COPYING = 28
-"""Registers of a thread that copies tiles by cp.async, beyond its offsets: counters, coordinates and the
-addresses of an iteration (counted in SASS)."""
-
-IN_FLIGHT = 128
-"""Registers of a thread for accesses in flight of tiles that pass through registers, at most."""
-FEW_IN_FLIGHT = 32
-"""Of which several tiles in flight leave room. (On an H200, 4096 x 4096 x 4096: fp8 of row-major B, 32
-accesses, 0.28 ms with two tiles in flight and 0.33 with one; fp16 of odd rows, 64, 1.84 and 1.12.)"""
-OFFSETS = (0, 40)
-"""Registers of such a thread for offsets: how many it needs, how many it makes use of (counted in SASS)."""
-SPARE = 40
-"""Registers beyond those of the schedule that a thread which computes keeps before one that loads gets more
-than it needs (counted in ptxas's reports)."""
-EACH_TILE = 12
-"""Registers of a single warp that copies tiles by cp.async, for each tile after the first (counted in
-SASS)."""
 ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
 
@@ -144,10 +128,11 @@ def launch(granted: Sequence[Granted], one: Scheduled, blocks: int = 1) -> Launc
     step = limits.register_step
     most = limits.registers_per_thread // step * step
     threads_of_all = threads * blocks
-    return Launch(threads, min(most, limits.registers_total // threads_of_all // step * step), blocks)
+    entry = min(most, limits.registers_total // threads_of_all // step * step)
+    return Launch(threads, entry, blocks, addresses=one.machine.copies.base)
 
 
-def _copying(code: Code, program: WarpProgram, offsets: int) -> int:
+def _copying(copies: Copies, code: Code, program: WarpProgram, offsets: int) -> int:
     """Registers that a thread of a warpgroup which copies tiles makes use of in the loop that takes most,
     `offsets` of them for those of tiles that pass through them."""
     several = [_vector_loads(part) for part in (*_pipelined(program), program.body)]
@@ -155,10 +140,10 @@ def _copying(code: Code, program: WarpProgram, offsets: int) -> int:
         last: ops for last, ops in several[-1].items() if not any(last in one for one in several[:-1])
     }
     if program.warps < 4:
-        return EACH_TILE * max(0, max(map(len, several)) - 1)
+        return copies.tile * max(0, max(map(len, several)) - 1)
     if not any(several):
         return 0
-    needed = max(_all_offsets(code, loads.values(), 32 * program.warps, offsets) for loads in several)
+    needed = max(_all_offsets(copies, code, loads.values(), 32 * program.warps, offsets) for loads in several)
     return needed + len(program.variables)
 
 
@@ -172,22 +157,24 @@ def _vector_loads(body: tuple[Statement, ...]) -> dict[int, tuple[int, ...]]:
     return {load.ops[-1]: load.ops for load in loads if load.vector}
 
 
-def copying(code: Code, loops: Iterable[Iterable[Sequence[int]]]) -> int:
+def copying(copies: Copies, code: Code, loops: Iterable[Iterable[Sequence[int]]]) -> int:
     """The registers that a thread of a warpgroup needs which executes these tasks of loops, given by their
     operations, one loop after the other, with no statements yet."""
     each = ([tuple(ops) for ops in tasks if code.copies.get(ops[-1])] for tasks in loops)
-    return max((_all_offsets(code, loads, 128, OFFSETS[0]) for loads in each), default=0)
+    return max((_all_offsets(copies, code, loads, 128, 0) for loads in each), default=0)
 
 
-def _all_offsets(code: Code, loads: Collection[tuple[int, ...]], threads: int, offsets: int) -> int:
+def _all_offsets(
+    copies: Copies, code: Code, loads: Collection[tuple[int, ...]], threads: int, offsets: int
+) -> int:
     """An offset for each copy of an iteration, of loads given by their operations; what is in flight of tiles
     that pass through registers, and their offsets."""
     if not loads:
         return 0
     copied = [ops for ops in loads if ops[-1] not in code.through_registers]
     through = passing(code, threads, [ops[-1] for ops in loads])
-    own = min(IN_FLIGHT, through) + offsets if through else 0
-    return COPYING + sum(_offsets(code, ops, threads) for ops in copied) + own
+    own = min(copies.in_flight, through) + offsets if through else 0
+    return copies.base + sum(_offsets(code, ops, threads) for ops in copied) + own
 
 
 def passing(code: Code, threads: int = 128, loads: Collection[int] | None = None) -> int:
@@ -238,7 +225,7 @@ def with_registers(
 ) -> tuple[WarpProgram, ...]:
     """All registers that the thread block has are given to the groups that compute, in equal steps, after
     what a group that copies tiles holds addresses in."""
-    limits = one.problem.limits
+    limits, copies = one.problem.limits, one.machine.copies
     wide = [program for program in programs if not program.only_moves]
     narrow = -(-sum(program.only_moves for program in programs) // 4)
     left = launch.entry_registers * launch.threads - 128 * narrow * limits.narrow_registers
@@ -248,11 +235,14 @@ def with_registers(
     needed, wanted = (
         max(0, -(-(one - limits.narrow_registers) // step) * step)
         for one in (
-            max((_copying(code, program, each) for program in programs if program.only_moves), default=0)
-            for each in OFFSETS
+            max(
+                (_copying(copies, code, program, each) for program in programs if program.only_moves),
+                default=0,
+            )
+            for each in (0, copies.offsets)
         )
     )
-    possible, spared = (max(0, one) // (128 * step) * step for one in (left, left - SPARE * threads))
+    possible, spared = (max(0, one) // (128 * step) * step for one in (left, left - copies.spare * threads))
     extra = max(min(needed, possible), min(wanted, spared))
     more = max(0, (left - 128 * extra) // (threads * step) * step) if threads else 0
     return tuple(

@@ -27,7 +27,6 @@ from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.channels import bits
 from twill.warp.dataflow import into_shared
-from twill.warp.thread_block import COPYING
 
 
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
@@ -173,7 +172,7 @@ def _room(emitter: Emitter) -> int:
     """Registers of a thread that copies for offsets and for what is in flight. A lean program leaves some for
     all variables of the group, which are not all live at the same time."""
     variables = len(emitter.group.variables) if emitter.program.lean else 0
-    return emitter.group.registers - COPYING - variables
+    return emitter.group.registers - emitter.program.launch.addresses - variables
 
 
 def _loaded(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> tuple[Op, SlotTensor]:

@@ -13,6 +13,7 @@ from twill.ir.channels import Buffer, Channel
 from twill.ir.loop import GRID, Op, Scalar, TensorDesc
 from twill.ir.names import identifier
 from twill.ir.program import Program, WarpProgram
+from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import MmaIssue, StoreTile, walk
 from twill.targets.cuda.emitter import indented
 from twill.targets.gluon.emitter import Emitter
@@ -156,10 +157,6 @@ def _refuse(program: Program) -> None:
                 program.function.location,
                 help="leave --persistent out, or write the kernel as a loop over tiles",
             )
-
-
-WARPGROUP = 4
-"""Warps of a group whose threads may hand tensor memory to MMAs of another one."""
 
 
 def _refuse_handed_over(program: Program) -> None:

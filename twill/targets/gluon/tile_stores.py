@@ -4,6 +4,7 @@ from math import prod
 
 from twill.ir.channels import Buffer
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc
+from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
     StoreTile,
 )
@@ -15,8 +16,6 @@ from twill.targets.gluon.scope import (
     tensor_name,
 )
 
-WARPGROUP = 4
-"""Warps that together reach all rows of tensor memory."""
 REDUCTIONS = {"None": "tma_store", "add": "tma.async_atomic_add"}
 """How a tile leaves, by the kind of reduction."""
 

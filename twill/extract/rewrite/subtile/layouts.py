@@ -17,9 +17,8 @@ from twill.extract.rewrite.subtile.dimensions import shape
 from twill.extract.rewrite.subtile.division import WHOLE, Division, Facts
 from twill.ir.distribution import distribution
 from twill.ir.loop import Bases, Blocked, Encoding, Linear, NvidiaMma, Tensor, Value
+from twill.ir.schedule import WARPGROUP
 from twill.ops.table import is_mma, role
-
-WARPGROUP = 4
 
 
 def layout_edits(known: Facts, made: Division) -> Iterator[Edit]:
