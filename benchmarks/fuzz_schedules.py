@@ -31,6 +31,7 @@ from twill.inputs import Inputs
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
+from twill.pipeline import Begun
 from twill.smt.cpsat import Tactics, attempt
 from twill.verify import check_result
 
@@ -64,9 +65,11 @@ def shuffled(best: Result, seed: int, seconds: float) -> Result:
 def tried(inputs: Inputs, seed: int, seconds: float, known: dict[Problem, Result], keep: Path) -> str:
     """The intervals, and what the check says of the kernel; it stays in `keep` where it is wrong."""
 
-    def solve(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
+    def solve(
+        problem: Problem, search: Options, on_progress: ProgressCallback, begun: Begun | None
+    ) -> Result:
         if problem not in known:
-            known[problem] = solved(problem, search, on_progress)
+            known[problem] = solved(problem, search, on_progress, begun)
         return shuffled(known[problem], seed, seconds)
 
     options = GenerateOptions(time_limit=seconds, execute=bool(shutil.which("nvcc")))

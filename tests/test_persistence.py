@@ -20,6 +20,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.persistence import gathers, open_to_it
+from twill.pipeline import Begun
 from twill.warp.plan import Options as Lowering
 
 TTGIR = Path("examples/ttgir/gemm.sm90.ttgir")
@@ -49,9 +50,11 @@ def test_a_kernel_is_made_persistent_where_that_is_predicted_to_be_faster(gemm: 
 def test_the_loop_is_solved_once(gemm: Generated) -> None:
     names = list[str]()
 
-    def counted(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
+    def counted(
+        problem: Problem, search: Options, on_progress: ProgressCallback, known: Begun | None
+    ) -> Result:
         names.append(problem.name)
-        return solved(problem, search, on_progress)
+        return solved(problem, search, on_progress, known)
 
     again, *_ = candidates(GEMM, OPTIONS, lambda name, event: None, solve=counted)
     assert names == ["gemm/for.0"]

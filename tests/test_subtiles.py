@@ -20,7 +20,7 @@ from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.modulo.start import start
 from twill.pipeline import Begun, solve, up_to
-from twill.subtiles import Searched, better, change, cycles, divided, matching, note, searched
+from twill.subtiles import Searched, Solve, Told, better, change, cycles, divided, matching, note, searched
 from twill.verify import check
 
 FA_FWD = Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90")
@@ -130,6 +130,22 @@ def test_sub_tiles_are_taken_where_they_are_faster(monkeypatch: pytest.MonkeyPat
     assert made.program.notes[-1] == note(900, 1000)
     assert f"// {note(900, 1000)}" in made.cuda
     slow.update({2: 990.0})
+    assert generate(GEMM, OPTIONS).subtile == 1
+
+
+def test_whole_tiles_are_not_generated_where_they_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = [True]
+
+    def both(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Solve, told: Told) -> Searched:
+        (case,) = cases(replace(inputs, subtile=2))
+        return Searched(2, (solve(case, options, None),), "none of whole tiles", alone=alone[0])
+
+    monkeypatch.setattr(module, "of_both_forms", both)
+    made = generate(GEMM, OPTIONS)
+    assert [one.subtile for one in (made, *made.others)] == [2]
+    assert made.program.notes[-1] == "none of whole tiles"
+    assert len(made.searched) == 1, "what was searched is taken"
+    alone[0] = False
     assert generate(GEMM, OPTIONS).subtile == 1
 
 

@@ -280,6 +280,9 @@ def _retries(
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
             yield _Retry(f"{other_form}{what}", f"{other_form}scheduled for {what}", other, limit)
+    if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
+        whole = making(replace(made.inputs, subtile=1))
+        yield _Retry("whole tiles", "whole tiles", whole, slowest)
 
 
 def _fewer_blocks(made: Generated) -> Iterator[int]:

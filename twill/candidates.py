@@ -7,8 +7,10 @@ user has decided on is the only one of its kind.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from twill.attempts import Attempt, fastest
 from twill.diagnostics import TwillError
@@ -19,8 +21,13 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
 from twill.loop_nest import NoScheduleError
+from twill.refusals import refusals
 from twill.subtiles import COUNT, better, divided, matching, note
+from twill.subtiles import searched as of_both_forms
 from twill.warp.plan import Draft, most_blocks
+
+if TYPE_CHECKING:
+    from twill.pipeline import Begun
 
 DIVIDED, PERSISTENT = "divided into sub-tiles", "made persistent"
 FORMS = 2
@@ -31,18 +38,22 @@ MORE_WARPS = 8
 """Warps that hold tiles where four have too few registers: two warpgroups."""
 
 
-Solve = Callable[[Problem, Options, ProgressCallback], Result]
-"""A search."""
+Solve = Callable[[Problem, Options, ProgressCallback, "Begun | None"], Result]
+"""A search, from what is known already."""
 
 
-def solved(problem: Problem, search: Options, on_progress: ProgressCallback) -> Result:
+def solved(
+    problem: Problem, search: Options, on_progress: ProgressCallback, known: "Begun | None" = None
+) -> Result:
     """The result for the implementation that the problem has: which one is best follows from the programs."""
     from twill.pipeline import among_implementations, solve
 
-    found = solve(
-        replace(problem, implementations=()), search, lambda event: on_progress(problem.name, event)
-    )
-    return among_implementations(found, problem) if problem.implementations else found
+    def report(event: Progress) -> None:
+        on_progress(problem.name, event)
+
+    if not problem.implementations:
+        return solve(problem, search, report, known)
+    return among_implementations(solve(replace(problem, implementations=()), search, report), problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +102,8 @@ def candidates(
 def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
     """The kernel with whole tiles, and before it that with sub-tiles where its loops are faster so."""
     decided = inputs.subtile is not None or inputs.pins is not None
+    if not decided and (alone := _sub_tiles_alone(inputs, session)):
+        return alone
     try:
         whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), session)
     except TwillError as refused:
@@ -102,6 +115,28 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
     if not divided(inputs, whole.cases, list(whole.results.values())):
         return (whole,)
     return (*_with_sub_tiles(inputs, session, pace_of_sm(whole)), whole)
+
+
+def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
+    """The kernel with sub-tiles where whole tiles are proven to take too long beside them; else nothing. What
+    is searched for that is not searched again."""
+
+    def solve(case: Case, search: Options, known: "Begun | None") -> Result:
+        return _kept(partial(session.solve, case.problem, search, session.on_progress, known), session)
+
+    stated = _stated(inputs, session)
+    try:
+        whole = cases(replace(stated, subtile=1))
+        search = _options(session.options.time_limit, session)
+        found = (
+            None if any(refusals(whole)) else of_both_forms(stated, whole, search, solve, session.on_progress)
+        )
+    except TwillError:
+        return ()
+    if found is None or not found.alone:
+        return ()
+    made = _alternative(replace(inputs, subtile=COUNT), session)
+    return () if made is None else (noted(replace(made, form=DIVIDED), found.note),)
 
 
 def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[Generated, ...]:
@@ -147,13 +182,10 @@ def _alternative(inputs: Inputs, session: _Session) -> Generated | None:
 
 def _lowered(inputs: Inputs, session: _Session) -> Generated:
     """One form, with the implementations of operations that are predicted to be fastest."""
-    from twill.targets import EXACT_LAYOUTS
     from twill.warp.validate import validate
 
-    lowering = session.options.lowering
-    in_order = inputs.in_order or lowering.pairs or lowering.cluster > 1 or lowering.dynamic
-    inputs = replace(inputs, in_order=in_order, pairs=lowering.pairs)
-    found = cases(replace(inputs, own_descriptors=True, exact_layouts=EXACT_LAYOUTS))
+    stated = _stated(inputs, session)
+    found = cases(stated)
     refuse_foreign(session.kept, [case.problem.name for case in found])
 
     def attempt(tried: Sequence[Case], room: int) -> Attempt:
@@ -162,7 +194,23 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)
+    inputs = replace(inputs, in_order=stated.in_order, pairs=stated.pairs)
     return Generated(inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases)
+
+
+def _stated(inputs: Inputs, session: _Session) -> Inputs:
+    """The inputs whose loops are scheduled for generated code."""
+    from twill.targets import EXACT_LAYOUTS
+
+    lowering = session.options.lowering
+    in_order = inputs.in_order or lowering.pairs or lowering.cluster > 1 or lowering.dynamic
+    return replace(
+        inputs,
+        in_order=in_order,
+        pairs=lowering.pairs,
+        own_descriptors=True,
+        exact_layouts=EXACT_LAYOUTS,
+    )
 
 
 def _attempt(found: Sequence[Case], session: _Session, room: int) -> Attempt:
@@ -193,15 +241,20 @@ def _searched(problem: Problem, loops: int, session: _Session) -> Result:
     for one in session.searched:
         if _alike(one.problem, problem):
             return replace(one, problem=problem)
-    began = monotonic()
     limit = session.options.time_limit
     left = FORMS * limit * loops - sum(session.seconds)
-    search = Options(
-        time_limit=max(LEAST * limit, min(limit, left)),
-        max_in_flight=session.options.max_in_flight,
-        explain=False,
-    )
-    found = session.solve(problem, search, session.on_progress)
+    search = _options(max(LEAST * limit, min(limit, left)), session)
+    return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
+
+
+def _options(seconds: float, session: _Session) -> Options:
+    return Options(time_limit=seconds, max_in_flight=session.options.max_in_flight, explain=False)
+
+
+def _kept(search: Callable[[], Result], session: _Session) -> Result:
+    """The result of a search, which is kept, with the time that it took."""
+    began = monotonic()
+    found = search()
     session.searched.append(found)
     session.seconds.append(monotonic() - began)
     return found

@@ -48,6 +48,8 @@ class Searched:
     """Sub-tiles; None for what the inputs say."""
     results: tuple[Result, ...]
     note: str = ""
+    alone: bool = False
+    """The other form was not searched: it is proven to be slower."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,7 @@ def _sub_tiles_first(
     taken = cycles(divided)
     fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Refuted()
     if taken < inf and not isinstance(fast, tuple):
-        return Searched(COUNT, divided, note(taken, inf, within=_within(taken)))
+        return Searched(COUNT, divided, note(taken, inf, within=_within(taken)), alone=True)
     known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
     return _taken(search.solved(whole, known, search.options.time_limit), divided)
 
