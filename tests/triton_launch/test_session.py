@@ -4,7 +4,9 @@ stand-ins."""
 
 import logging
 import os
+import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -213,6 +215,34 @@ def test_in_the_background_tritons_kernel_runs_until_twills_is_there(
     assert len(waiting) == 1
 
 
+def test_a_launch_that_has_waited_long_enough_goes_to_tritons_kernel(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Future[Outcome]()
+    monkeypatch.setattr(workers, "outcome", lambda request, key, settings: build)
+    twill.triton.install(measure=False, patience=3)
+    launch()
+    launch()
+    assert (who(driver), only_row().choice) == (["triton", "triton"], "pending")
+    assert "after 3 s" in only_row().reason
+    build.set_result(Outcome(folder="/built/dot"))
+    launch()
+    assert (who(driver)[2:], only_row().choice) == (["twill"], "twill")
+
+
+def test_a_build_that_fails_while_nobody_waits_is_reported(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Future[Outcome]()
+    monkeypatch.setattr(workers, "outcome", lambda request, key, settings: build)
+    twill.triton.install(measure=False)
+    launch()
+    build.set_exception(OSError("no more processes"))
+    launch()
+    assert (who(driver), only_row().choice) == (["triton", "triton"], "triton")
+    assert only_row().reason == "no more processes"
+
+
 def test_an_answer_after_uninstall_changes_nothing(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -374,6 +404,30 @@ def test_configurations_are_built_ahead(
     assert launched == [0, 0]
     tuned[(1,)](A, B, C, 64)
     assert len(ahead) == 2
+
+
+def test_configurations_are_compiled_side_by_side(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each in a thread; one that can not be compiled does not keep the others from it, and the tuner sees its
+    error."""
+    built.arguments = ARGUMENTS[:4]
+    threads: list[str] = []
+    compiled = triton.compiler.compile
+
+    def made(source: Any, **options: Any) -> Any:
+        threads.append(threading.current_thread().name)
+        if 64 in source.constants.values():
+            raise RuntimeError("too large")
+        return compiled(source, **options)
+
+    monkeypatch.setattr(triton.compiler, "compile", made)
+    sizes = [triton.Config({"BLOCK": size}) for size in (64, 16, 32)]
+    twill.triton.install(measure=False)
+    with pytest.raises(RuntimeError, match="too large"):
+        tune(driver, monkeypatch, triton.autotune(sizes, key=["stride"])(kernels.tuned.fn))
+    assert threading.current_thread().name not in threads[:3]
+    assert [configuration[:8] for configuration, _ in built.ahead] == ["BLOCK=16", "BLOCK=32"]
 
 
 @pytest.mark.parametrize("compile", ["background", "cached"])

@@ -99,9 +99,20 @@ def test_a_launch_waits_for_the_build_that_was_started_ahead(monkeypatch: pytest
     for key in ("a", "a", "b"):
         workers.ahead(request, key, twill.triton.Settings())
     threading.Timer(0.2, go.set).start()
-    assert workers.outcome(request, "a", twill.triton.Settings()).refused == "a is refused"
-    assert workers.outcome(request, "b", twill.triton.Settings()).refused == "b is refused"
+    assert workers.outcome(request, "a", twill.triton.Settings()) == Outcome(refused="a is refused")
+    assert workers.outcome(request, "b", twill.triton.Settings()) == Outcome(refused="b is refused")
     assert sorted({*asked}) == ["a", "b"]
+
+
+def test_a_launch_waits_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    go = threading.Event()
+    monkeypatch.setattr(workers, "_worked", lambda *_: (go.wait(10), Outcome(refused="no"))[1])
+    request = Request("gemm", "", (), "", "sm90", {})
+    build = workers.outcome(request, "d", twill.triton.Settings(patience=0.05))
+    assert not isinstance(build, Outcome)
+    go.set()
+    assert build.result(10) == Outcome(refused="no")
+    assert workers.ended(build) == Outcome(refused="no")
 
 
 def test_an_error_of_a_build_ahead_reaches_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +202,8 @@ sys.exit(3)
 """
 
 
-def test_twill_run(tmp_path: Path) -> None:
+@pytest.mark.parametrize("program", [[sys.executable, "program.py"], ["program.py"]])
+def test_twill_run(program: list[str], tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     command = [
         sys.executable,
@@ -200,8 +212,7 @@ def test_twill_run(tmp_path: Path) -> None:
         "run",
         "--verify",
         "--",
-        sys.executable,
-        "program.py",
+        *program,
     ]
     root = str(Path(__file__).parents[2])
     import os
@@ -218,7 +229,16 @@ def test_twill_run(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "settings"), [("0", None), ("", None), ("1", twill.triton.Settings()), ("sideways", None)]
+    ("text", "settings"),
+    [
+        ("0", None),
+        ("", None),
+        ("1", twill.triton.Settings()),
+        ("sideways", None),
+        ("patience=2.5", twill.triton.Settings(patience=2.5)),
+        ("1,patience=long", None),
+        ("patience=-1", None),
+    ],
 )
 def test_the_variable(text: str, settings: Any) -> None:
     from twill.triton.settings import from_environment
@@ -250,7 +270,7 @@ def test_the_log_says_that_a_launch_waits(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     request = Request("gemm", "", (), "", "sm90", {})
-    monkeypatch.setattr(workers, "PATIENCE", 0.05)
+    monkeypatch.setattr(workers, "SILENCE", 0.05)
     for seconds, said in ((0.0, False), (0.5, True)):
         monkeypatch.setattr(
             workers, "_worked", lambda *_, it=seconds: (time.sleep(it), Outcome(refused="no"))[1]

@@ -26,7 +26,7 @@ def capture(ctx: click.Context, command: tuple[str, ...], out: Path) -> None:
     commands, so that nobody writes a signature.
 
     \b
-    twill capture -- python bench.py
+    twill capture bench.py
     twill schedule capture.json:gemm
     twill bench capture.json:gemm
     """

@@ -2,6 +2,7 @@
 
 import signal
 import subprocess
+import sys
 
 import click
 
@@ -22,6 +23,12 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
     "--verify", is_flag=True, help="Use no kernel whose first launch was not compared with Triton's."
 )
 @click.option("--no-measure", is_flag=True, help="Use Twill's kernel without timing it beside Triton's.")
+@click.option(
+    "--patience",
+    type=click.FloatRange(min=0),
+    metavar="SECONDS",
+    help="A launch waits at most so long for a build; Triton's kernel runs meanwhile.  [default: 60]",
+)
 @click.option("--report/--no-report", default=True, help="List at the end which kernel ran, and why.")
 @click.pass_context
 def run(
@@ -31,19 +38,22 @@ def run(
     cached: bool,
     verify: bool,
     no_measure: bool,
+    patience: float | None,
     report: bool,
 ) -> None:
     """Run COMMAND, and the Python programs that it starts, with every launch of a @triton.jit kernel going to
     Twill's kernel where there is one. See docs/triton.md.
 
     \b
-    twill run -- python train.py
+    twill run train.py
+    twill run -- python train.py --epochs 3
     twill run --background -- torchrun --nproc-per-node 8 train.py
     """
     from twill.triton.startup import REPORT, SWITCH, environment
 
     flags = {"background": background, "cached": cached, "verify": verify, "trust": no_measure}
     words = [word for word, given in flags.items() if given] or ["1"]
+    words += [] if patience is None else [f"patience={patience:g}"]
     variables = {SWITCH: ",".join(words), **({REPORT: "1"} if report else {})}
     ctx.exit(child(command, environment(variables)))
 
@@ -51,9 +61,10 @@ def run(
 def child(command: tuple[str, ...], variables: dict[str, str]) -> int:
     """Runs a command to its end; gives its exit status, as a shell would. Ctrl-C reaches the command from the
     terminal and a request to end is passed on, so that it ends as it would without Twill. Raises TwillError
-    where it cannot be started."""
+    where it cannot be started. A Python file runs under this Python."""
+    python = (sys.executable,) if command[0].endswith(".py") else ()
     try:
-        process = subprocess.Popen(command, env=variables)
+        process = subprocess.Popen((*python, *command), env=variables)
     except OSError as error:
         raise TwillError(f"cannot run {command[0]}: {error.strerror}") from error
     before = {one: signal.signal(one, lambda number, _: process.send_signal(number)) for one in PASSED_ON}

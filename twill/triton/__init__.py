@@ -38,16 +38,19 @@ def install(
     machine: str | None = None,
     time_limit: float = 60.0,
     subtile: int | None = None,
+    patience: float | None = 60.0,
 ) -> None:
     """Send every launch of a Triton kernel to Twill's kernel where there is one.
 
     `compile`: schedule and build a new kernel at its first launch (`now`), beside the program while Triton's
     runs (`background`), or not at all (`cached`: only what was built before). `verify`: use no kernel whose
     first launch was not compared with Triton's. `measure`: time both at the first launch and keep the faster
-    one. `machine`, `time_limit`, `subtile` (None is auto): as in `twill schedule`. Called again, it replaces
-    the settings; kernels that are decided already stay so. Raises ImportError where Triton is missing.
+    one. `machine`, `time_limit`, `subtile` (None is auto): as in `twill schedule`. `patience`: seconds that a
+    launch waits at most for a build; after that Triton's kernel runs until Twill's is there (None: it waits).
+    Called again, it replaces the settings; kernels that are decided already stay so. Raises ImportError where
+    Triton is missing.
     """
-    install_with(Settings(compile, verify, measure, machine, time_limit, subtile))
+    install_with(Settings(compile, verify, measure, machine, time_limit, subtile, patience))
 
 
 def install_with(settings: Settings) -> None:

@@ -9,6 +9,7 @@ no decision: Triton finds the launcher by its own look-up of the specialization.
 import ctypes
 import threading
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import Any
@@ -133,7 +134,10 @@ class Session:
             return self._stay(route, values, "it has not been built before, and nothing is built now")
         if known is None and self.settings.compile == "background":
             return self._postpone(route, key, values)
-        return self._arrive(route, key, known or workers.outcome(route.request, key, self.settings), *values)
+        found = known or workers.outcome(route.request, key, self.settings)
+        if isinstance(found, Future):
+            return self._wait_no_longer(route, key, found, values)
+        return self._arrive(route, key, found, *values)
 
     def _stay(
         self,
@@ -149,15 +153,26 @@ class Session:
 
     def _postpone(self, route: Route, key: str, values: Sequence[Passed]) -> None:
         """Triton's kernel until the background has an answer, which the next launch after that takes up."""
-
-        def ready(outcome: Outcome) -> None:
-            if not self.closed:
-                route.target = partial(self._take_up, route, key, outcome)
-
-        self._record(route, Row(*_named(route), "pending", "Twill's is being built"))
-        route.target = route.triton
-        workers.in_background(route.request, key, self.settings, ready)
+        self._pending(route, "Twill's is being built")
+        workers.in_background(route.request, key, self.settings, partial(self._ready, route, key))
         route.triton(*values)
+
+    def _wait_no_longer(
+        self, route: Route, key: str, build: Future[Outcome], values: Sequence[Passed]
+    ) -> None:
+        """The same where a launch has waited as long as it may."""
+        self._pending(route, f"Twill's is still being built after {self.settings.patience or 0:.0f} s")
+        build.add_done_callback(lambda done: self._ready(route, key, workers.ended(done)))
+        route.triton(*values)
+
+    def _pending(self, route: Route, reason: str) -> None:
+        self._record(route, Row(*_named(route), "pending", reason))
+        route.target = route.triton
+
+    def _ready(self, route: Route, key: str, outcome: Outcome) -> None:
+        """Called in a thread of its own."""
+        if not self.closed:
+            route.target = partial(self._take_up, route, key, outcome)
 
     def _take_up(self, route: Route, key: str, outcome: Outcome, *values: Passed) -> None:
         if capturing(values[STREAM]):

@@ -28,6 +28,9 @@ class Settings:
     """Seconds for scheduling each loop."""
     subtile: int | None = None
     """Sub-tiles that rows are divided into; None for what makes a kernel's loops faster."""
+    patience: float | None = 60.0
+    """Seconds that a launch waits at most for its kernel to be built; Triton's runs meanwhile. None: as long
+    as it takes."""
 
 
 WORDS: Mapping[str, Mapping[str, object]] = {
@@ -37,15 +40,30 @@ WORDS: Mapping[str, Mapping[str, object]] = {
     "verify": {"verify": True},
     "trust": {"measure": False},
 }
-"""What TWILL may hold, separated by commas, such as `background,verify`."""
+"""What TWILL may hold, separated by commas, such as `background,verify`; and `patience=SECONDS`."""
+PATIENCE = "patience="
 
 
 def from_environment(text: str) -> Settings | None:
     """The settings in the variable TWILL; None where it is empty, 0 or not understood (which is logged)."""
     words = [word.strip() for word in text.split(",") if word.strip() not in ("", "0")]
-    unknown = [word for word in words if word not in WORDS]
-    if unknown:
-        log.warning("TWILL=%s is ignored: %s is none of %s", text, unknown[0], ", ".join(WORDS))
-    if unknown or not words:
+    found: dict[str, object] = {}
+    for word in words:
+        given = _given(word)
+        if given is None:
+            known = ", ".join((*WORDS, f"{PATIENCE}SECONDS"))
+            log.warning("TWILL=%s is ignored: %s is none of %s", text, word, known)
+            return None
+        found.update(given)
+    return Settings(**found) if words else None  # pyright: ignore[reportArgumentType]
+
+
+def _given(word: str) -> Mapping[str, object] | None:
+    """What one word sets; None where it is none."""
+    if not word.startswith(PATIENCE):
+        return WORDS.get(word)
+    try:
+        seconds = float(word.removeprefix(PATIENCE))
+    except ValueError:
         return None
-    return Settings(**{name: value for word in words for name, value in WORDS[word].items()})  # pyright: ignore[reportArgumentType]
+    return {"patience": seconds} if seconds >= 0 else None

@@ -2,14 +2,17 @@
 """What Triton's tuner is about to do with the configurations of a kernel.
 
 The tuner compiles, launches and times its configurations one after the other, so that each would wait for its
-own search and build. Known ahead, they are built side by side. It measures them again for each key, such as
-other sizes, where the trial of Twill's kernel on the sizes before may mislead. Wrapped are two methods of
-`Autotuner` (Triton 3.5 to 3.9): `prune_configs`, which gives the configurations where nothing is known about
-a key, and `_bench`, which measures one of them and is not called where the timings are on disk.
+own compilation, search and build. Known ahead, they are compiled and built side by side. It measures them
+again for each key, such as other sizes, where the trial of Twill's kernel on the sizes before may mislead.
+Wrapped are two methods of `Autotuner` (Triton 3.5 to 3.9): `prune_configs`, which gives the configurations
+where nothing is known about a key, and `_bench`, which measures one of them and is not called where the
+timings are on disk.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+import os
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Executor, ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -61,12 +64,40 @@ def _ahead(
 ) -> Mapping[Any, Any]:
     """The kernel of each configuration; without those that can not be compiled, whose failure is Triton's to
     handle when it measures them."""
-    found = dict[Any, Any]()
-    for one in configs:
-        with suppress(Exception):
-            found[one] = _compiled(tuner, one, args, meta)
-            listener.ahead(found[one])
+    started, found = dict[Any, Any](), dict[Any, Any]()
+    threads = ThreadPoolExecutor(os.cpu_count())
+    try:
+        with _compiling_in(threads):
+            for one in configs:
+                with suppress(Exception):
+                    started[one] = _compiled(tuner, one, args, meta)
+        for one, kernel in started.items():
+            with suppress(Exception):
+                found[one] = kernel.result() if hasattr(kernel, "result") else kernel
+                listener.ahead(found[one])
+    finally:
+        threads.shutdown(wait=False, cancel_futures=True)
     return found
+
+
+@contextmanager
+def _compiling_in(threads: Executor) -> Generator[None]:
+    """Inside, a compilation by Triton gives a `FutureKernel` at once. Triton's mode for that waits for all
+    kernels when it is left, and older versions stop at the first that fails; here each is waited for by
+    itself."""
+    try:
+        from triton.runtime._async_compile import AsyncCompileMode, active_mode
+    except ImportError:  # private to Triton: without it, kernels are compiled one after the other
+        yield
+        return
+    if active_mode.get() is not None:
+        yield
+        return
+    before = active_mode.set(AsyncCompileMode(threads))
+    try:
+        yield
+    finally:
+        active_mode.reset(before)
 
 
 def _compiled(tuner: Any, config: Any, args: Sequence[Any], meta: Mapping[str, Any]) -> Any:

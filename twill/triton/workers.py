@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -27,10 +27,11 @@ SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) - 1)
 """Processes that build the configurations of an autotuned kernel, while the program waits for them: a search
 is short beside the build, which has one thread."""
 
-PATIENCE = 10.0
+SILENCE = 10.0
 """Seconds that a launch waits before the log says so, where no terminal shows it."""
 WAITING = (
-    "%s: its first launch waits until Twill's kernel is built; compile=\"background\" runs Triton's meanwhile"
+    "%s: its first launch waits until Twill's kernel is built%s; Triton's runs meanwhile with"
+    ' compile="background"'
 )
 
 _running: set[subprocess.Popen[str]] = set()
@@ -40,29 +41,26 @@ _ahead: dict[str, Future[Outcome]] = {}
 """Builds that were started ahead of the launch, by key."""
 
 
-def outcome(request: Request, key: str, settings: Settings) -> Outcome:
-    """Waits for the worker, the one that was started ahead if there is one. Raises KeyboardInterrupt, after
-    ending the worker, where the user interrupts."""
-    with _shown(request.name):
-        return _outcome(request, key, settings)
-
-
-def _outcome(request: Request, key: str, settings: Settings) -> Outcome:
-    begun = _ahead.get(key)
-    if begun is None:
-        return _worked(request, key, settings)
-    try:
-        return begun.result()
-    except KeyboardInterrupt:
-        stop()
-        raise
+def outcome(request: Request, key: str, settings: Settings) -> Outcome | Future[Outcome]:
+    """Waits for the worker, the one that was started ahead if there is one. Gives the build that goes on
+    where it takes longer than `settings.patience`. Raises KeyboardInterrupt, after ending the worker, where
+    the user interrupts."""
+    begun = ahead(request, key, settings)
+    with _shown(request.name, settings.patience):
+        try:
+            wait([begun], settings.patience)
+        except KeyboardInterrupt:
+            stop()
+            raise
+    return begun.result() if begun.done() else begun
 
 
 @contextmanager
-def _shown(name: str) -> Generator[None]:
+def _shown(name: str, patience: float | None) -> Generator[None]:
     """What the program is waiting for: on a terminal at once, else in the log after a while."""
     if not sys.stderr.isatty():
-        said = threading.Timer(PATIENCE, log.warning, [WAITING, name])
+        longest = "" if patience is None else f", {patience:.0f} s at most"
+        said = threading.Timer(SILENCE, log.warning, [WAITING, name, longest])
         said.daemon = True
         said.start()
         try:
@@ -77,10 +75,11 @@ def _shown(name: str) -> Generator[None]:
         yield
 
 
-def ahead(request: Request, key: str, settings: Settings) -> None:
-    """Starts a worker without waiting for it; `outcome` waits."""
-    if key in _ahead:
-        return
+def ahead(request: Request, key: str, settings: Settings) -> Future[Outcome]:
+    """Starts a worker without waiting for it, unless there is one; `outcome` waits."""
+    running = _ahead.get(key)
+    if running is not None:
+        return running
     begun = _ahead[key] = Future[Outcome]()
 
     def work() -> None:
@@ -92,6 +91,7 @@ def ahead(request: Request, key: str, settings: Settings) -> None:
         del _ahead[key]
 
     threading.Thread(target=work, name=f"twill-{key[:8]}", daemon=True).start()
+    return begun
 
 
 def _worked(request: Request, key: str, settings: Settings) -> Outcome:
@@ -102,14 +102,20 @@ def _worked(request: Request, key: str, settings: Settings) -> Outcome:
     return _answer(_started(key, path, settings))
 
 
+def ended(build: Future[Outcome]) -> Outcome:
+    """What came of a build that is done, also where it failed."""
+    error = build.exception()
+    return build.result() if error is None else Outcome(refused=str(error), lasting=False)
+
+
 def in_background(request: Request, key: str, settings: Settings, ready: Callable[[Outcome], None]) -> None:
     """Calls `ready` in a thread when the worker is done."""
 
-    def wait() -> None:
+    def work() -> None:
         with _slots:
-            ready(_outcome(request, key, settings))
+            ready(_worked(request, key, settings))
 
-    threading.Thread(target=wait, name=f"twill-{key[:8]}", daemon=True).start()
+    threading.Thread(target=work, name=f"twill-{key[:8]}", daemon=True).start()
 
 
 def stop() -> None:
