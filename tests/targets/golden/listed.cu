@@ -234,7 +234,7 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
         {
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_)
-                if (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M)) *((c_4 + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) = __half(unpack_f16(convert_layout_23[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M)) *((c_4 + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) = f16_of(convert_layout_23[i_ / 8][i_ / 2 % 4], i_ % 2);
         }
     }
 }

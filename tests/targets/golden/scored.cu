@@ -348,7 +348,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -357,7 +357,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
-                            if (((((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                            if (((((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                     }
                     // cycle 287, stage 1: trunc.s_35 (tests/kernels/ttgir/scored.sm90.ttgir:96:15)
                     {
@@ -403,7 +403,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -412,7 +412,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
-                        if (((((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                        if (((((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                 }
                 // cycle 287, stage 1: trunc.s_35 (tests/kernels/ttgir/scored.sm90.ttgir:96:15)
                 {
@@ -449,7 +449,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -458,7 +458,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
-                        if (((((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                        if (((((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                 }
             } else {
                 for (int32_t i = 0; i < n; ++i) {
@@ -520,7 +520,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -529,7 +529,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
-                            if ((((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + ((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                            if ((((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + ((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                     }
                 }
             }
@@ -833,7 +833,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -842,7 +842,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
-                            if (((((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                            if (((((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((i - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                     }
                     // cycle 287, stage 1: trunc.s_35 (tests/kernels/ttgir/scored.sm90.ttgir:96:15)
                     {
@@ -888,7 +888,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -897,7 +897,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
-                        if (((((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                        if (((((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 2) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                 }
                 // cycle 287, stage 1: trunc.s_35 (tests/kernels/ttgir/scored.sm90.ttgir:96:15)
                 {
@@ -934,7 +934,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -943,7 +943,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
-                        if (((((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                        if (((((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + (((n - 1) * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                 }
             } else {
                 for (int32_t i = 0; i < n; ++i) {
@@ -1006,7 +1006,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = __half(unpack_f16(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
@@ -1015,7 +1015,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
-                            if ((((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + ((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = __half(unpack_f16(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2));
+                            if ((((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2)) < end_5)) *((c + ((muli_1 + int32_t((thread.warp & 3))) * N)) + ((i * 64) + int32_t((i_ & 1) + (thread.lane & 31) * 2))) = f16_of(convert_layout_26[((i_ & 1)) / 2], ((i_ & 1)) % 2);
                     }
                 }
             }

@@ -202,7 +202,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
         {
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                if ((((m_8 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) < M) & ((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) < N))) *((y + ((m_8 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 56)) + (((((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) / 56) * M) * 56) + ((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) % 56))) = __half(unpack_f16(convert_layout_35[i_ / 8][i_ / 2 % 4], i_ % 2));
+                if ((((m_8 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) < M) & ((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) < N))) *((y + ((m_8 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 56)) + (((((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) / 56) * M) * 56) + ((n_16 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) % 56))) = f16_of(convert_layout_35[i_ / 8][i_ / 2 % 4], i_ % 2);
         }
     }
 }

@@ -75,7 +75,7 @@ clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_
 cp_async_arrive cp_async_or cp_async_wait descriptor_advance divide divide_ceiling divide_floor
 elect_one encode_tensor_map exp2_approx exp2_clamped exp2_coefficient exp2_highest exp2_lowest exp2_magic
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
-fence_async fence_async_shared fma_pair gathered half_of halves joined keep
+bf16_of f16_of fence_async fence_async_shared fma_pair gathered half_of halves joined keep
 ldmatrix_x4 load_elements load_global load_matrices load_pair load_shared load_words log2_approx
 matrix_descriptor max_nan max_nanf mbarrier_arrive mma_sync
 mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence

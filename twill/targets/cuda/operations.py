@@ -34,6 +34,7 @@ from twill.targets.cuda.register_tiles import (
     AnyPoint,
     Elements,
     Held,
+    as_stored,
     cast,
     declaration,
     held,
@@ -300,7 +301,7 @@ def _store(scope: Scope, op: Op) -> None:
         return
     form = scope.layout(value.type)
     one = point(form, "i_")
-    target, source = scope.elements(op.operands[0])(one), cast(value.type, scope.elements(value)(one))
+    target, source = scope.elements(op.operands[0])(one), as_stored(value.type, scope.elements(value), one)
     masked = [scope.elements(mask)(one) for mask in op.operands[2:]]
     scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
     scope.lines.append(f"    {guard(once(form), *masked)}*{target} = {source};")

@@ -17,6 +17,8 @@ from twill.targets.cuda.linear_tiles import Spread, literal
 
 PACK = {"f16": "pack_f16", "bf16": "pack_bf16", "f8E4M3FN": "pack_e4m3", "f8E5M2": "pack_e5m2"}
 """Element types kept packed in registers, with the word that packs two."""
+OF_WORD = {"pack_f16": "f16_of", "pack_bf16": "bf16_of"}
+"""By the word that packs two elements, that which gives one of them as it is stored."""
 BITS = {"f16": 16, "bf16": 16, "f32": 32, "f8E4M3FN": 8, "f8E5M2": 8}
 
 
@@ -164,12 +166,22 @@ class Held:
     def __call__(self, point: AnyPoint) -> str:
         """Raises ValueError where the element is in another thread."""
         register = self.register(point)
-        i = atom(register)
-        if self.pack and isinstance(self.layout, Spread):
-            return f"un{self.pack}({self.name}[{i} / 2], {i} % 2)"
         if self.pack:
-            return f"un{self.pack}({self.name}[{i} / 8][{i} / 2 % 4], {i} % 2)"
+            return f"un{self.pack}({self._of_word(register)})"
         return f"float({self.name}[{register}])" if self.halves else f"{self.name}[{register}]"
+
+    def stored(self, point: AnyPoint) -> str | None:
+        """As it is stored; None where that is a conversion of the number. Raises ValueError as above."""
+        register = self.register(point)
+        if self.halves:
+            return f"{self.name}[{register}]"
+        return f"{OF_WORD[self.pack]}({self._of_word(register)})" if self.pack in OF_WORD else None
+
+    def _of_word(self, register: str) -> str:
+        """The word that holds an element, and which half it is."""
+        i = atom(register)
+        word = f"[{i} / 2]" if isinstance(self.layout, Spread) else f"[{i} / 8][{i} / 2 % 4]"
+        return f"{self.name}{word}, {i} % 2"
 
     @property
     def fragment(self) -> Fragment:
@@ -211,6 +223,12 @@ def number(type: Type, text: str) -> str:
     """A C value of an element type, as tiles compute with it."""
     dtype = type.dtype if isinstance(type, Tensor) else type
     return f"float({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+
+
+def as_stored(type: Type, elements: Elements, one: AnyPoint) -> str:
+    """An element as it is stored; what a variable holds so is not converted to a number and back."""
+    found = elements.stored(one) if isinstance(elements, Held) else None
+    return found or cast(type, elements(one))
 
 
 def cast(type: Type, text: str) -> str:

@@ -15,7 +15,7 @@ from twill.ops.axis_info import AxisAnalysis, moved_together
 from twill.ops.c import c_type
 from twill.targets.cuda.elements import guard
 from twill.targets.cuda.fragments import Fragment
-from twill.targets.cuda.register_tiles import Held, Point, cast, packed, point
+from twill.targets.cuda.register_tiles import Held, Point, as_stored, packed, point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.channels import bits
@@ -173,7 +173,7 @@ def _pairs(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
     """The two neighbouring elements of a thread in one store."""
     value = op.operands[1]
     pointer, condition = _placed(scope, op.operands[0], op.operands[2:], point(form, "(2 * i_)"))
-    two = [cast(value.type, source(point(form, text))) for text in ("(2 * i_)", "(2 * i_ + 1)")]
+    two = [as_stored(value.type, source, point(form, text)) for text in ("(2 * i_)", "(2 * i_ + 1)")]
     return [
         UNROLL,
         f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)",

@@ -17,7 +17,7 @@ from twill.targets.cuda.elements import guard, once, plain, written
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import tile_room
 from twill.targets.cuda.linear_tiles import Point
-from twill.targets.cuda.register_tiles import AnyPoint, cast, declaration, held, number, point
+from twill.targets.cuda.register_tiles import AnyPoint, as_stored, declaration, held, number, point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.channels import tile_bytes
@@ -43,7 +43,7 @@ def _put(scope: Scope, value: Value, address: str) -> None:
     tile = _tile(value)
     form = scope.layout(tile)
     one = point(form, "i_")
-    stored = f"{plain(tile, address, one)} = {cast(tile, scope.elements(value)(one))};"
+    stored = f"{plain(tile, address, one)} = {as_stored(tile, scope.elements(value), one)};"
     scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_) {guard(once(form))}{stored}"]
 
 

@@ -15,7 +15,7 @@ from twill.targets.cuda.register_tiles import (
     Elements,
     Held,
     Transposed,
-    cast,
+    as_stored,
     declaration,
     held,
     number,
@@ -55,11 +55,11 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, a
         form = holding(kind)
         one = point(form, "i_")
         scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
-        scope.lines.append(f"    {to(one)} = {cast(kind, elements(one))};")
+        scope.lines.append(f"    {to(one)} = {as_stored(kind, elements, one)};")
         return
     if tensor.encoding is None:
         one = point(fragment, "i_")
-        body = f"{guard(once(fragment))}{plain(kind, address, one)} = {cast(kind, elements(one))};"
+        body = f"{guard(once(fragment))}{plain(kind, address, one)} = {as_stored(kind, elements, one)};"
         scope.lines += [
             unrolled(fragment),
             f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)",
@@ -108,7 +108,7 @@ def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Ten
     name, one, fragment = scope.name(value), point(holding(source), "i_"), holding(source)
     scope.lines += [scope.group_barrier(), UNROLL, f"for (int i_ = 0; i_ < {fragment.registers}; ++i_)"]
     scope.lines.append(
-        f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {cast(source, form(one))};"
+        f"    {guard(once(fragment))}{plain(source, scope.scratch, one)} = {as_stored(source, form, one)};"
     )
     scope.lines += [
         scope.group_barrier(),

@@ -127,6 +127,14 @@ __device__ __forceinline__ float unpack_f16(uint32_t packed, int half) {
 /// The low (0) or high (1) half of a word, as it is.
 __device__ __forceinline__ uint32_t half_of(uint32_t packed, int half) { return packed >> 16 * half & 0xffff; }
 
+/// The low (0) or high (1) element of a word, as it is.
+__device__ __forceinline__ __half f16_of(uint32_t packed, int half) {
+    return __ushort_as_half(static_cast<uint16_t>(packed >> 16 * half));
+}
+__device__ __forceinline__ __nv_bfloat16 bf16_of(uint32_t packed, int half) {
+    return __ushort_as_bfloat16(static_cast<uint16_t>(packed >> 16 * half));
+}
+
 /// A word of two halves.
 __device__ __forceinline__ uint32_t halves(uint32_t low, uint32_t high) { return low | high << 16; }
 
