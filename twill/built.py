@@ -4,7 +4,9 @@
 the kernel to build instead of one that ptxas warns of.
 """
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -192,22 +194,35 @@ def _lean(built: _Built) -> _Built:
 
 def _regranted(built: _Built) -> _Built:
     """The kernel with so many registers for its groups that load, and so few for those that compute, that
-    ptxas spills least: more for those that load first, then fewer; in steps that get smaller."""
-    best, step = built, built.made.loops[0].problem.limits.register_step
-    for way in (2 * step, -2 * step):
-        best = _further(best, way, STEPS)
-        if best is not built:
+    ptxas spills least: more for those that load first, then fewer; in steps that get smaller. The first
+    number of each kind is tried at the same time."""
+    if not built.said:
+        return built
+    step = built.made.loops[0].problem.limits.register_step
+    ways = (2 * step, -2 * step, step, -step)
+    with ThreadPoolExecutor(min(len(ways), os.cpu_count() or 1)) as threads:
+        first = dict(zip(ways, threads.map(partial(_with_more, built), ways), strict=True))
+    best = built
+    for way in ways[:2]:
+        other = first[way]
+        if other is not None and _spills_less(other, built):
+            best = _further(other, way, STEPS - 1)
             break
-    for way in (step, -step):
-        best = _further(best, way, 1)
+    for way in ways[2:]:
+        other = first[way] if best is built else _with_more(best, way) if best.said else None
+        best = other if other is not None and _spills_less(other, best) else best
     return best
+
+
+def _spills_less(other: _Built, built: _Built) -> bool:
+    return severity(other.said) < severity(built.said)
 
 
 def _further(best: _Built, more: int, steps: int) -> _Built:
     """The kernel with `more` registers for each thread that loads, as often as that spills less."""
     for _ in range(steps):
         other = _with_more(best, more) if best.said else None
-        if other is None or severity(other.said) >= severity(best.said):
+        if other is None or not _spills_less(other, best):
             break
         best = other
     return best
@@ -312,9 +327,9 @@ def _itself(made: Generated) -> Generated:
 def _said(made: Generated) -> tuple[str, ...]:
     """What ptxas warns of."""
     from twill.emit.files import write
-    from twill.launch.build import build
+    from twill.launch.build import tried
 
     with TemporaryDirectory() as folder:
         for name, text in _texts(made).items():
             write(Path(folder) / name, text)
-        return build(Path(folder))
+        return tried(Path(folder))

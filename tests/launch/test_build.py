@@ -80,6 +80,15 @@ def test_a_spill_comes_with_the_budget_to_try(tmp_path: Path) -> None:
     assert "--registers 232" in complaint
 
 
+def test_ptxas_warns_without_a_library(tmp_path: Path) -> None:
+    install(tmp_path, "13.0")
+    for name, text in FILES.items():
+        (tmp_path / name).write_text(text)
+    assert "16 bytes of registers are spilled" in build.tried(tmp_path)[0]
+    assert not (tmp_path / "kernel.so").exists()
+    assert build.tried(tmp_path) == build.build(tmp_path)
+
+
 def test_serialized_products_are_noticed() -> None:
     log = (
         "0 bytes spill stores\nptxas info : (C7514) Potential Performance Loss: serialized in the function"

@@ -21,16 +21,8 @@ from twill.emit.files import digest, intact, record, write
 from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
-FLAGS = (
-    "-std=c++17",
-    "-O3",
-    "-lineinfo",
-    "-Xptxas",
-    "-v",
-    "-Xcompiler",
-    "-fPIC",
-    "-shared",
-)
+DEVICE_FLAGS = ("-std=c++17", "-O3", "-lineinfo", "-Xptxas", "-v")
+FLAGS = (*DEVICE_FLAGS, "-Xcompiler", "-fPIC", "-shared")
 ARCHITECTURES = ("sm90", "sm100")
 """What can be generated and built."""
 OLDEST = (12, 4)
@@ -45,6 +37,7 @@ def gencode(arch: str) -> str:
 
 SOURCE, LIBRARY, MANIFEST, LOG = "kernel.cu", "kernel.so", "kernel.json", "ptxas.txt"
 """What is in the folder of a built kernel."""
+CUBIN = "kernel.cubin"
 
 
 @cache
@@ -71,26 +64,43 @@ class TooFewRegistersError(TwillError):
 def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
     """Make kernel.so and ptxas.txt of the kernel.cu in a folder, with `flags` of nvcc besides its own; gives
     what ptxas warned of. Raises TooFewRegistersError, or TwillError where nvcc fails for another reason."""
-    nvcc()
     made = folder / f".{LIBRARY}.{os.getpid()}"
+    try:
+        _compile(folder, (*FLAGS, *flags), made)
+    except TwillError:
+        (folder / LIBRARY).unlink(missing_ok=True)
+        raise
+    made.replace(folder / LIBRARY)
+    return complaints(folder)
+
+
+def tried(folder: Path) -> tuple[str, ...]:
+    """What ptxas warns of for the kernel.cu in a folder, without its library: compiling for the host takes
+    longer than compiling the kernel. Raises what `build` raises."""
+    _compile(folder, (*DEVICE_FLAGS, "-cubin"), folder / CUBIN)
+    return complaints(folder)
+
+
+def _compile(folder: Path, flags: Sequence[str], made: Path) -> None:
+    """Runs nvcc on the kernel.cu in a folder, and keeps what ptxas says in ptxas.txt."""
+    nvcc()
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
-    command = ["nvcc", *FLAGS, gencode(_arch(folder)), *flags, mark, f"-I{RUNTIME}", "-o", str(made)]
-    command.append(str(folder / SOURCE))
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    command = ["nvcc", *flags, gencode(_arch(folder)), mark, f"-I{RUNTIME}", "-o", str(made)]
+    done = subprocess.run([*command, str(folder / SOURCE)], capture_output=True, text=True, check=False)
     if done.returncode:
         made.unlink(missing_ok=True)
-        (folder / LIBRARY).unlink(missing_ok=True)
-        if few := search(r"\(C7602\) Insufficient registers \((\d+)\)", done.stderr):
-            raise TooFewRegistersError(
-                f"{few[1]} registers per thread are too few for an instruction",
-                help="fewer warp groups (--groups) have more registers each",
-            )
-        raise TwillError(
-            f"nvcc can not build {folder / SOURCE}:\n{done.stderr.strip()}", help="please report this"
-        )
-    made.replace(folder / LIBRARY)
+        raise _failure(folder, done.stderr)
     write(folder / LOG, done.stdout + done.stderr)
-    return complaints(folder)
+
+
+def _failure(folder: Path, said: str) -> TwillError:
+    """Of nvcc."""
+    if few := search(r"\(C7602\) Insufficient registers \((\d+)\)", said):
+        return TooFewRegistersError(
+            f"{few[1]} registers per thread are too few for an instruction",
+            help="fewer warp groups (--groups) have more registers each",
+        )
+    return TwillError(f"nvcc can not build {folder / SOURCE}:\n{said.strip()}", help="please report this")
 
 
 def _arch(folder: Path) -> str:
