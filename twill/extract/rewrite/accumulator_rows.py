@@ -9,7 +9,7 @@ on it.
 from collections.abc import Iterator
 
 from twill.extract.rewrite.edits import Edit, edited
-from twill.extract.rewrite.narrow_modules import accumulator_tiles, alias_line, replaced
+from twill.extract.rewrite.narrow_modules import accumulator_tiles, alias_line, shared_by
 from twill.ir.loop import Module, NvidiaMma
 
 WGMMA = 3
@@ -31,7 +31,7 @@ def _edits(module: Module) -> Iterator[Edit]:
             if warps != encoding.warps_per_cta:
                 begin, end = alias_line(module, name)
                 line = module.text[begin:end]
-                yield Edit(begin, end, replaced(line, "warpsPerCTA", encoding.warps_per_cta, warps))
+                yield Edit(begin, end, shared_by(module, line, encoding, warps))
 
 
 def _within(module: Module, encoding: NvidiaMma) -> tuple[int, ...]:

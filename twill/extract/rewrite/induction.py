@@ -1,11 +1,12 @@
 """Carried values that are linear in the induction variable, computed from it.
 
 A loop that adds the same to a value in every iteration (`a_ptrs += BLOCK_K * stride`, `offs += BLOCK`)
-carries what the iteration says already: value = initial value + iteration * step. Takes a module; gives the
-same without such carried values, so that no copy of them is kept or handed from group to group, and whoever
-needs one computes it. Inner loops come first: a pointer that both loops carry grows by all iterations of the
-inner one in each of the outer one. Products with pointers' steps are made in 64 bits, since the sum of steps
-may be larger than a step's type. Lines stay where they are.
+carries what the iteration says already: value = initial value + iteration * step. One that moves pointers
+once in every so many iterations carries as little. Takes a module; gives the same without such carried
+values, so that no copy of them is kept or handed from group to group, and whoever needs one computes it.
+Inner loops come first: a pointer that both loops carry grows by all iterations of the inner one in each of
+the outer one. Products with pointers' steps are made in 64 bits, since the sum of steps may be larger than a
+step's type. Lines stay where they are.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from twill.extract.rewrite.edits import (
     mentions,
     text_of,
 )
+from twill.extract.rewrite.periodic_steps import Periodic, periodic, taken
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -35,15 +37,21 @@ STALE = r"tt\.(?:divisibility|contiguity|constancy)_arg\d+ = dense<[^>]*> : tens
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Linear:
-    """A carried value that grows by the same in every iteration."""
+    """A carried value that grows by the same in every iteration, or in every so many."""
 
     position: int
     """Among the carried values."""
     carried: Carried
     updates: tuple[Op, ...]
     """The additions and subtractions between what an iteration reads and what it yields, in order."""
-    steps: tuple[Value, ...]
+    steps: tuple[Value | Periodic, ...]
     """What each adds or subtracts."""
+
+    @property
+    def made_from(self) -> Iterator[Value]:
+        """All that its steps are made from."""
+        for step in self.steps:
+            yield from step.values if isinstance(step, Periodic) else (step,)
 
 
 def from_iteration(module: Module) -> Module:
@@ -70,29 +78,36 @@ def _next(module: Module, done: set[str]) -> tuple[Loop, tuple[_Linear, ...]] | 
 
 
 def _linear(loop: Loop) -> Iterator[_Linear]:
-    makers = {value.id: op for op in loop.ops for value in op.results}
+    makers = {value.id: op for op in loop.function.walk() for value in op.results}
     inside = {value.id for op in loop.body.walk() for value in op.results} | {
         arg.id for arg in loop.body.args
     }
     for position, carried in enumerate(loop.carried):
-        updates = tuple(_updates(carried, makers, inside))
+        updates = tuple(_updates(loop, carried, makers, inside))
         if updates:
             yield _Linear(position, carried, *zip(*updates, strict=True))
 
 
-def _updates(carried: Carried, makers: Mapping[int, Op], inside: set[int]) -> list[tuple[Op, Value]]:
-    """The additions and subtractions of loop-invariant values that lead from the carried value to the one
-    yielded, each with what it adds; none where the value is not linear."""
-    found, value = list[tuple[Op, Value]](), carried.yielded
+def _updates(
+    loop: Loop, carried: Carried, makers: Mapping[int, Op], inside: set[int]
+) -> list[tuple[Op, Value | Periodic]]:
+    """The additions and subtractions of loop-invariant values, or of periodic ones, that lead from the
+    carried value to the one yielded, each with what it adds; none where the value is not linear."""
+    found, value = list[tuple[Op, Value | Periodic]](), carried.yielded
     while value.id != carried.arg.id:
-        op = makers.get(value.id)
+        op = makers.get(value.id) if value.id in inside else None
         if op is None or role(op) not in _UPDATES or not _supported(op.result.type):
             return []
         kept = [operand for operand in op.operands if operand.id in inside]
         added = [operand for operand in op.operands if operand.id not in inside]
-        if len(kept) != 1 or (role(op) != "add" and kept[0] is not op.operands[0]):
+        if role(op) == "address" and len(kept) == 2:
+            step = periodic(op.operands[1], loop, makers, inside)
+        else:
+            straight = len(kept) == 1 and (role(op) == "add" or kept[0] is op.operands[0])
+            step = added[0] if straight else None
+        if step is None:
             return []
-        found.append((op, added[0]))
+        found.append((op, step))
         value = kept[0]
     return found[::-1]
 
@@ -188,7 +203,7 @@ def _value(out: _Writer, one: _Linear, count: tuple[str, str], before: _Writer |
     for update, step in zip(one.updates, one.steps, strict=True):
         pointer = role(update) == "address"
         types = _types(out.module, update)
-        moved, kind = _moved(before or out, step, types[-1], count, wide="i64" if pointer else None)
+        moved, kind = _grown(before or out, step, types[-1], count, wide="i64" if pointer else None)
         value = out.op(f"{update.name} {value}, {moved} : {types[0]}{f', {kind}' if pointer else ''}")
     return value
 
@@ -196,6 +211,24 @@ def _value(out: _Writer, one: _Linear, count: tuple[str, str], before: _Writer |
 def _types(module: Module, op: Op) -> list[str]:
     """The types that an operation is written with."""
     return list(listed(text_of(module, op).rpartition(" : ")[2]))
+
+
+def _grown(
+    out: _Writer, step: Value | Periodic, type: str, count: tuple[str, str], wide: str | None
+) -> tuple[str, str]:
+    """The sum of the steps of so many iterations, and its type."""
+    if isinstance(step, Value):
+        return _moved(out, step, type, count, wide)
+    assert wide is not None, "only pointers have periodic steps"
+    kind = _scalar(step.length)
+    lower = None if step.lower is None else _cast(out, step.lower.name, _scalar(step.lower), kind)
+    times = _cast(out, taken(step, _cast(out, *count, kind), kind, lower, out.op), kind, wide)
+    for factor in step.factors:
+        times = out.op(f"arith.muli {times}, {_cast(out, factor.name, _scalar(factor), wide)} : {wide}")
+    if not type.startswith("tensor"):
+        return times, wide
+    tile = sub(r"^(tensor<(?:\d+x)+)\w+", rf"\g<1>{wide}", type)
+    return out.op(f"tt.splat {times} : {wide} -> {tile}"), tile
 
 
 def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: str | None) -> tuple[str, str]:
@@ -315,7 +348,7 @@ def _results(
     gone = {one.position: _value(tail, one, trips, grown) for one in wanted}
     if wanted:
         behind = _following(loop)[0].span.start
-        outside = _invariant_in(module, loop, [step for one in wanted for step in one.steps])
+        outside = _invariant_in(module, loop, [value for one in wanted for value in one.made_from])
         start = behind if outside is None else outside.op.span.start
         yield Edit(start, start, grown.text)
         yield Edit(behind, behind, tail.text)

@@ -37,9 +37,8 @@ def _edits(module: Module, factor: int) -> Iterator[Edit]:
             case Blocked(warps_per_cta=warps, order=order):
                 made = tuple(n * factor if d == order[-1] else n for d, n in enumerate(warps))
                 yield Edit(begin, end, replaced(line, "warpsPerCTA", warps, made))
-            case NvidiaMma(warps_per_cta=warps):
-                made = _spread(module, encoding, factor)
-                yield Edit(begin, end, replaced(line, "warpsPerCTA", warps, made))
+            case NvidiaMma():
+                yield Edit(begin, end, shared_by(module, line, encoding, _spread(module, encoding, factor)))
             case Linear(lane=lane, warp=warp):
                 more = [(0,) * len(lane[0])] * (factor.bit_length() - 1)
                 yield Edit(begin, end, replaced(line, "warp", warp, (*warp, *more)))
@@ -56,6 +55,16 @@ def alias_line(module: Module, name: str) -> tuple[int, int]:
 def replaced(line: str, key: str, old: Sizes, new: Sizes) -> str:
     """The line with another value of a field."""
     return line.replace(f"{key} = {_text(old)}", f"{key} = {_text(new)}")
+
+
+def shared_by(module: Module, line: str, encoding: NvidiaMma, warps: tuple[int, ...]) -> str:
+    """The line of an accumulator's layout with so many warps along rows and columns. Its instructions have no
+    more columns than each warp has in the narrowest tile, so that no two warps hold copies."""
+    rows, columns, *rest = encoding.instr_shape
+    widths = [tile.shape[1] // warps[1] for tile in accumulator_tiles(module, encoding)]
+    narrow = min([columns, *(width for width in widths if width)])
+    line = replaced(line, "instrShape", encoding.instr_shape, (rows, narrow, *rest))
+    return replaced(line, "warpsPerCTA", encoding.warps_per_cta, warps)
 
 
 def _text(value: Sizes) -> str:
