@@ -83,9 +83,9 @@ class _Search:
 def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Solve, told: Told) -> Searched:
     """Schedules for whole tiles or for sub-tiles, whichever take fewer cycles.
 
-    Where whole tiles are proven to take too long even beside sub-tiles at their lower bounds, sub-tiles are
+    Where no whole tiles are soon found that are as fast as sub-tiles at their lower bounds, sub-tiles are
     searched first. All there is to prove of whole tiles then is that they take too long beside what was
-    found; their best schedule is not looked for.
+    found, if that is not at its bound; their best schedule is only looked for where that is not proven.
     """
     search = _Search(options, solve, told, len(whole), monotonic())
     known = _begun(whole, search)
@@ -95,10 +95,10 @@ def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Sol
     if not parts or _met(known):
         return Searched(None, search.solved(whole, known, options.time_limit))
     fast = _fast(whole, _bounded(parts), search)
-    if not isinstance(fast, Refuted):
-        known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
-        return _whole_first(whole, parts, known, search)
-    return _sub_tiles_first(whole, parts, known, search)
+    if isinstance(fast, tuple):
+        return _whole_first(whole, parts, list(map(_from, known, fast)), search)
+    left = 1 - REACHING if isinstance(fast, Refuted) else OTHER
+    return _sub_tiles_first(whole, parts, known, search, left)
 
 
 def _whole_first(
@@ -112,14 +112,15 @@ def _whole_first(
 
 
 def _sub_tiles_first(
-    whole: Sequence[Case], parts: Sequence[Case], known: Sequence[Begun], search: _Search
+    whole: Sequence[Case], parts: Sequence[Case], known: Sequence[Begun], search: _Search, left: float
 ) -> Searched:
-    """Whole tiles are only searched where they are not refuted beside the sub-tiles that were found."""
+    """Whole tiles are only searched where they may be faster than the sub-tiles that were found. `left`: part
+    of what is left of the time limit for sub-tiles."""
     at_bound = _soon(parts, _begun(parts, search), search)
-    divided = search.solved(parts, at_bound, _shared(search, 1 - REACHING))
-    taken = cycles(divided)
-    fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Refuted()
-    if taken < inf and not isinstance(fast, tuple):
+    divided = search.solved(parts, at_bound, _shared(search, left))
+    taken, sure = cycles(divided), all(result.status == "optimal" for result in divided)
+    fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Unknown()
+    if taken < inf and not isinstance(fast, tuple) and (sure or isinstance(fast, Refuted)):
         return Searched(COUNT, divided, note(taken, inf, within=_within(taken)), alone=True)
     known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
     return _taken(search.solved(whole, known, search.options.time_limit), divided)

@@ -26,8 +26,8 @@ class Options:
     """Seconds of the limit that are left for another form of the kernel."""
     max_in_flight: int | None = None
     """Schedules of up to this many iterations in flight are considered: L <= max_in_flight * I. None:
-    `IN_FLIGHT`, and more where the shortest possible iteration needs more at the lower bound, or where more
-    are found to help."""
+    `IN_FLIGHT`, or one more than the shortest possible iteration needs at the lower bound, and more where
+    they are found to help."""
     modulo_only: bool = False
     """Plain modulo scheduling: dependences and units alone, every operation in group 0."""
     explain: bool = True

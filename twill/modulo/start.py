@@ -27,7 +27,7 @@ class Start:
 
     def max_in_flight(self, options: Options) -> int:
         """How many iterations in flight are considered at first."""
-        return options.max_in_flight or max(IN_FLIGHT, min(-(-self.shortest // self.low), MOST))
+        return options.max_in_flight or max(IN_FLIGHT, min(-(-self.shortest // self.low) + 1, MOST))
 
     @property
     def infeasible(self) -> bool:

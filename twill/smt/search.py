@@ -96,7 +96,7 @@ def up_to(
     setting = _setting(problem, options, report, begin, begin.max_in_flight(options), None)
     top = min(begin.top, highest)
     evidence = Evidence(begin.low, top, refuted=begin.refuted)
-    found = _decided(setting.within(DECIDING), evidence, any_answer=not best)
+    found = _reached(setting.within(DECIDING), evidence, best=best)
     if found.best is not None:
         return Feasible(found.best)
     return Refuted() if found.low > top else Unknown("time")
@@ -169,19 +169,31 @@ class _Agenda:
     flight."""
 
 
-def _decided(setting: Setting, evidence: Evidence, *, any_answer: bool = False) -> Evidence:
-    """Decide intervals until the gap is closed, or there is an answer where any will do, or the time is
-    up."""
-    agenda = _Agenda(setting.work)
-    pending = list(projections(setting.problem)) if setting.joint and setting.problem.monotone else []
+def _reached(setting: Setting, evidence: Evidence, *, best: bool) -> Evidence:
+    """Any schedule first: by quick probes, and by deciding the largest interval; the best one only where
+    there is any."""
+    agenda, evidence = _Agenda(setting.work), early(setting, evidence)
+    for projection in _projections(setting):
+        if evidence.best is None and evidence.open:
+            evidence, agenda = _raised(setting, evidence, agenda, projection)
+    if evidence.best is None and evidence.open:
+        evidence, agenda = _decide(setting, evidence, agenda, evidence.top)
+    return _decided(setting, evidence) if best and evidence.best else evidence
+
+
+def _projections(setting: Setting) -> list[Projection]:
+    return list(projections(setting.problem)) if setting.joint and setting.problem.monotone else []
+
+
+def _decided(setting: Setting, evidence: Evidence) -> Evidence:
+    """Decide intervals until the gap is closed or the time is up."""
+    agenda, pending = _Agenda(setting.work), _projections(setting)
     while pending and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, early(setting, evidence)
-    if any_answer and evidence.best:
-        return evidence
     if evidence.best is not before:
         evidence, agenda = _settled(setting, evidence, agenda)
-    while evidence.open and setting.remaining > 0 and not (any_answer and evidence.best):
+    while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
@@ -234,20 +246,20 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
         return agenda, low
     floor = _floor(evidence, agenda)
     if floor >= high:
-        return _again(agenda, low, high)
+        return _again(agenda, evidence)
     if evidence.best:
         return agenda, (floor + high - 1) // 2
     above = floor + floor * 4**agenda.misses // 64
     return agenda, min(evidence.top, above) if agenda.misses < MISSES else evidence.top
 
 
-def _again(agenda: _Agenda, low: Time, high: Time) -> tuple[_Agenda, Time]:
-    """Every interval between was tried: first the proofs that would settle it, then all again with a larger
-    share."""
-    fresh = replace(agenda, undecided=frozenset())
+def _again(agenda: _Agenda, evidence: Evidence) -> tuple[_Agenda, Time]:
+    """Every interval between was tried: first the proofs that would settle it, where there was no answer yet
+    all of them, since the brief ones were tried; then all again with a larger share."""
+    fresh, low, high = replace(agenda, undecided=frozenset()), evidence.low, evidence.high
     match agenda.stage:
         case "few":
-            return replace(fresh, stage="brief"), high - 1
+            return replace(fresh, stage="brief" if evidence.best else "full"), high - 1
         case "brief":
             return replace(fresh, stage="full"), high - 1
         case "full":
