@@ -53,6 +53,24 @@ def test_causal_attention_continues_its_accumulators(length: int, blocks: int, s
     assert wrong(build(kernel), compared) is None, compared
 
 
+@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_fwd_subtiled.sm100"])
+@pytest.mark.parametrize("sizes", [(1, 0, 0, 0), (1, 2, 4, 8), (1, 1, 3, 1)], ids=["never", "always", "once"])
+def test_accumulators_are_scaled_where_maxima_grow(kernel: str, sizes: tuple[int, ...]) -> None:
+    """Keys of four blocks, so many times as large: a warp leaves its accumulator where no maximum grows. One
+    query in five is zero, and its maximum never grows."""
+    made, (rows, width) = build(kernel), (256 if "subtiled" in kernel else 128, 128)
+    start = prepared(made, Request(numbers(kernel)))
+    raw = start.raw()
+    q, k, v = (raw[name].reshape(-1, width) for name in "qkv")
+    q[::5] = 0
+    k *= np.repeat(np.array(sizes, np.float16), 128)[:, None]
+    scores = q[:rows].astype(np.float64) @ k.astype(np.float64).T * numbers(kernel)["scale"]
+    weights = np.exp(scores - scores.max(axis=1, keepdims=True))
+    expected = weights / weights.sum(axis=1, keepdims=True) @ v.astype(np.float64)
+    execute(made, start.numbers, Request({}), raw)
+    assert np.linalg.norm(raw["o"].reshape(-1, width)[:rows] - expected) < 1e-3 * np.linalg.norm(expected)
+
+
 FORMATS = {
     "matmul_mxfp8": ("e4m3", "e5m2", 32),
     "matmul_mxfp4": ("e2m1",) * 2 + (32,),

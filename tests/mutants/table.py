@@ -1444,6 +1444,14 @@ MUTANTS = (
         ("gemm_persistent.sm100",),
     ),
     Mutant(
+        "rescale-where-nothing-grows",
+        f"{CUDA}/tensor_memory.py",
+        "if (__any_sync(~0u, {factor}",
+        "if (__all_sync(~0u, {factor}",
+        "accumulators keep their scale where a maximum grows",
+        ("fa_fwd.sm100",),
+    ),
+    Mutant(
         "polynomial-without-bias",
         f"{RUNTIME}/math.cuh",
         "constexpr float exp2_magic = 12583039.0f;",

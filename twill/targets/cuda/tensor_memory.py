@@ -186,7 +186,26 @@ def store(
         )
         chunk = _chunk(tile, form, elements, count, str(j), f"{store}({plus(own, across * j)}")
         lines += ["{", *(f"    {line}" for line in chunk), "}"]
-    return [*lines, "tensor_memory_wait_store();"]
+    factor = _factor(elements, streams, own, form)
+    return _unless_one(factor, [*lines, "tensor_memory_wait_store();"])
+
+
+def _factor(elements: Elements, streams: Sequence[Stream], own: str, form: Spread) -> str | None:
+    """By what a thread multiplies its row of a tile that it stores where it loaded it from; None for other
+    tiles."""
+    if not isinstance(elements, Paired) or elements.function != "multiply_pair":
+        return None
+    factors = [one for one in elements.operands if not isinstance(one, Stream)]
+    found = {factor(form.point(register)) for factor in factors for register in ("0", "i_")}
+    alone = len(streams) == 1 and streams[0] in elements.operands and streams[0].address == own
+    return found.pop() if alone and len(factors) == 1 and len(found) == 1 else None
+
+
+def _unless_one(factor: str | None, lines: list[str]) -> list[str]:
+    """Nothing changes where the factors of all rows of a warp are 1: attention's, where no maximum grows."""
+    if factor is None:
+        return lines
+    return [f"if (__any_sync(~0u, {factor} != 1.0f)) {{", *(f"    {line}" for line in lines), "}"]
 
 
 def _chunk(tile: Tensor, form: Spread, elements: Elements, count: int, number: str, store: str) -> list[str]:
