@@ -229,6 +229,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.accumulator_rows import with_own_rows
     from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_return import structured
+    from twill.extract.rewrite.flattened_loops import unflattened
     from twill.extract.rewrite.fresh_accumulators import fresh
     from twill.extract.rewrite.induction import from_iteration
     from twill.extract.rewrite.invariant import hoisted
@@ -245,7 +246,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    begun = narrowed(by_dimensions(apart(forwarded(module))))
+    begun = narrowed(by_dimensions(apart(forwarded(unflattened(module)))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )

@@ -1207,6 +1207,29 @@ def halves(
 
 
 @triton.jit
+def flattened(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, several tiles by each program, in one loop that counts K again for each of them."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    steps, across = tl.cdiv(K, BLOCK_K), tl.cdiv(N, BLOCK_N)
+    tiles = tl.cdiv(tl.cdiv(M, BLOCK_M) * across - tl.program_id(0), tl.num_programs(0))
+    tile, k, row, col = tl.program_id(0) - tl.num_programs(0), -1, 0, 0
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for _ in range(tiles * steps):
+        k = tl.where(k == steps - 1, 0, k + 1)
+        if k == 0:
+            tile += tl.num_programs(0)
+            row, col = tile // across * BLOCK_M, tile % across * BLOCK_N
+        acc = tl.dot(a_desc.load([row, k * BLOCK_K]), b_desc.load([col, k * BLOCK_K]).T, acc)
+        if k == steps - 1:
+            c_desc.store([row, col], acc.to(tl.float16))
+            acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+
+
+@triton.jit
 def nested(
     a, b, c, M, N, K, taps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1421,6 +1444,7 @@ TWILL = {
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_columns": {
         **HALF, **dict.fromkeys(("sums", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
@@ -1608,6 +1632,7 @@ VARIANTS = {
     "biased_low": ("biased", {"BLOCK_M": 64, "num_warps": 4}),
     "queries_low": ("queries", {"BLOCK_M": 64, "num_warps": 4}),
     "continued_scaled": ("continued", {"FACTOR": 0.5}),
+    "flattened": ("flattened", {}),
     "nested": ("nested", {}),
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),

@@ -18,7 +18,7 @@ from twill.warp.plan import Options
 from twill.warp.tasks import Scheduled
 
 FORMS = (
-    *("grouped", "searched", "nested", "resumed", "drained", "alternating"),
+    *("grouped", "searched", "nested", "flattened", "resumed", "drained", "alternating"),
     *(
         "matmul_bf16",
         "matmul_e4m3",
