@@ -800,8 +800,8 @@ MUTANTS = (
     Mutant(
         "reduction-start",
         f"{CUDA}/exchange.py",
-        '{start};"] if span[0] == 0 else []\n    loop = each(source.registers',
-        '{start};"] if span[0] > 0 else []\n    loop = each(source.registers',
+        '{start};"] if span[0] == 0 else []\n    neighbours',
+        '{start};"] if span[0] > 0 else []\n    neighbours',
         "a reduction starts from what registers held",
         ("fa_fwd",),
     ),

@@ -141,10 +141,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 channel_y_26.consumer_release(count_y_26);
                 // cycle 724, stage 0: reduce_max.raised_29 (examples/ttgir/fa_fwd_causal.sm90.ttgir:82:20)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) raised_29[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) raised_29[i_ / 2 % 2] = fmaxf(raised_29[i_ / 2 % 2], scores0_28[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores0_28[(2 * i_)], scores0_28[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_29[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) raised_29[i_ / 2 % 2] = fmaxf(raised_29[i_ / 2 % 2], scores0_28[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_29[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -261,10 +273,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     scheduling_fence(opaque, highest0, total0);
                     // cycle 724, stage 0: reduce_max.raised_29 (examples/ttgir/fa_fwd_causal.sm90.ttgir:82:20)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) raised_29[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) raised_29[i_ / 2 % 2] = fmaxf(raised_29[i_ / 2 % 2], scores0_28[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores0_28[(2 * i_)], scores0_28[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_29[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) raised_29[i_ / 2 % 2] = fmaxf(raised_29[i_ / 2 % 2], scores0_28[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_29[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -416,10 +440,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 44, stage 0: reduce_max.raised_37 (examples/ttgir/fa_fwd_causal.sm90.ttgir:167:20)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) raised_37[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) raised_37[i_ / 2 % 2] = fmaxf(raised_37[i_ / 2 % 2], scores0_32[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores0_32[(2 * i_)], scores0_32[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_37[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) raised_37[i_ / 2 % 2] = fmaxf(raised_37[i_ / 2 % 2], scores0_32[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_37[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -553,10 +589,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 44, stage 0: reduce_max.raised_37 (examples/ttgir/fa_fwd_causal.sm90.ttgir:167:20)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) raised_37[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) raised_37[i_ / 2 % 2] = fmaxf(raised_37[i_ / 2 % 2], scores0_32[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores0_32[(2 * i_)], scores0_32[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_37[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) raised_37[i_ / 2 % 2] = fmaxf(raised_37[i_ / 2 % 2], scores0_32[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_37[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -815,10 +863,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 channel_y_26.consumer_release(count_y_26);
                 // cycle 1748, stage 0: reduce_max.raised_38 (examples/ttgir/fa_fwd_causal.sm90.ttgir:103:20)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) raised_38[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) raised_38[i_ / 2 % 2] = fmaxf(raised_38[i_ / 2 % 2], scores1[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores1[(2 * i_)], scores1[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_38[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) raised_38[i_ / 2 % 2] = fmaxf(raised_38[i_ / 2 % 2], scores1[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_38[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -935,10 +995,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     scheduling_fence(opaque, highest1, total1_25);
                     // cycle 1748, stage 0: reduce_max.raised_38 (examples/ttgir/fa_fwd_causal.sm90.ttgir:103:20)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) raised_38[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) raised_38[i_ / 2 % 2] = fmaxf(raised_38[i_ / 2 % 2], scores1[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores1[(2 * i_)], scores1[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_38[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) raised_38[i_ / 2 % 2] = fmaxf(raised_38[i_ / 2 % 2], scores1[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_38[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1090,10 +1162,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1039, stage 0: reduce_max.raised_46 (examples/ttgir/fa_fwd_causal.sm90.ttgir:188:20)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) raised_46[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) raised_46[i_ / 2 % 2] = fmaxf(raised_46[i_ / 2 % 2], scores1_36[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores1_36[(2 * i_)], scores1_36[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_46[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) raised_46[i_ / 2 % 2] = fmaxf(raised_46[i_ / 2 % 2], scores1_36[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_46[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1217,10 +1301,22 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 1039, stage 0: reduce_max.raised_46 (examples/ttgir/fa_fwd_causal.sm90.ttgir:188:20)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) raised_46[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) raised_46[i_ / 2 % 2] = fmaxf(raised_46[i_ / 2 % 2], scores1_36[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores1_36[(2 * i_)], scores1_36[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_46[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) raised_46[i_ / 2 % 2] = fmaxf(raised_46[i_ / 2 % 2], scores1_36[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_46[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)

@@ -118,10 +118,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_y_10.consumer_release(count_y_10);
                 // cycle 724, stage 0: reduce_max.raised_13 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:66:20)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) raised_13[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) raised_13[i_ / 2 % 2] = fmaxf(raised_13[i_ / 2 % 2], scores0_12[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores0_12[(2 * i_)], scores0_12[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_13[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) raised_13[i_ / 2 % 2] = fmaxf(raised_13[i_ / 2 % 2], scores0_12[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_13[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -238,10 +250,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     scheduling_fence(opaque, highest0, total0);
                     // cycle 724, stage 0: reduce_max.raised_13 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:66:20)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) raised_13[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) raised_13[i_ / 2 % 2] = fmaxf(raised_13[i_ / 2 % 2], scores0_12[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores0_12[(2 * i_)], scores0_12[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_13[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) raised_13[i_ / 2 % 2] = fmaxf(raised_13[i_ / 2 % 2], scores0_12[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_13[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -474,10 +498,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_y_10.consumer_release(count_y_10);
                 // cycle 1748, stage 0: reduce_max.raised_22 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:87:20)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) raised_22[i_ / 2 % 2] = fmaxf(raised_22[i_ / 2 % 2], scores1[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores1[(2 * i_)], scores1[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) raised_22[i_ / 2 % 2] = fmaxf(raised_22[i_ / 2 % 2], scores1[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -594,10 +630,22 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     scheduling_fence(opaque, highest1, total1_9);
                     // cycle 1748, stage 0: reduce_max.raised_22 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:87:20)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) raised_22[i_ / 2 % 2] = fmaxf(raised_22[i_ / 2 % 2], scores1[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores1[(2 * i_)], scores1[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) raised_22[i_ / 2 % 2] = fmaxf(raised_22[i_ / 2 % 2], scores1[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) raised_22[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)

@@ -441,10 +441,22 @@ masked_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_const
                     }
                     // cycle 447, stage 0: reduce_max.14 (tests/kernels/ttgir/masked.sm90.ttgir:59:13)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) reduce_14[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) reduce_14[i_ / 2 % 2] = fmaxf(reduce_14[i_ / 2 % 2], twill_part29_7_0[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], twill_part29_7_0[(2 * i_)], twill_part29_7_0[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) reduce_14[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) reduce_14[i_ / 2 % 2] = fmaxf(reduce_14[i_ / 2 % 2], twill_part29_7_0[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) reduce_14[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -956,10 +968,22 @@ masked_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_const
                     }
                     // cycle 804, stage 0: reduce_max.16 (tests/kernels/ttgir/masked.sm90.ttgir:65:13)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) reduce_16[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) reduce_16[i_ / 2 % 2] = fmaxf(reduce_16[i_ / 2 % 2], twill_part29_7_1[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], twill_part29_7_1[(2 * i_)], twill_part29_7_1[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) reduce_16[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) reduce_16[i_ / 2 % 2] = fmaxf(reduce_16[i_ / 2 % 2], twill_part29_7_1[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) reduce_16[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)

@@ -215,10 +215,22 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_release(count_s_s_2);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -259,10 +271,22 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_release(count_s_s_2 + 1);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -303,10 +327,22 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_release(count_s_s_2 + 2);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -347,10 +383,22 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_release(count_s_s_2 + 3);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -393,10 +441,22 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     channel_s_s_2.consumer_release(count_s_s_2 + i);
                     // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -444,10 +504,22 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     channel_s_s_2.consumer_release(count_s_s_2 + i);
                     // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1011,10 +1083,22 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_release(count_s_s_2);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1055,10 +1139,22 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_release(count_s_s_2 + 1);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1099,10 +1195,22 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_release(count_s_s_2 + 2);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1143,10 +1251,22 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_release(count_s_s_2 + 3);
                 // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                    {
+                        int32_t bits_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                        if (bits_mislead(bits_)) {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        } else {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                        }
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1189,10 +1309,22 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     channel_s_s_2.consumer_release(count_s_s_2 + i);
                     // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -1240,10 +1372,22 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     channel_s_s_2.consumer_release(count_s_s_2 + i);
                     // cycle 265, stage 0: reduce_max.p_18 (tests/kernels/ttgir/straight.sm90.ttgir:51:13)
                     {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                        {
+                            int32_t bits_[2];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_5[(2 * i_)], s_5[(2 * i_ + 1)]);
+                            if (bits_mislead(bits_)) {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 32; ++i_) p_18[i_ / 2 % 2] = fmaxf(p_18[i_ / 2 % 2], s_5[i_]);
+                            } else {
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 2; ++i_) p_18[i_] = __int_as_float(bits_[i_]);
+                            }
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)

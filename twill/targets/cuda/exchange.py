@@ -16,6 +16,7 @@ from twill.targets.cuda.element_pairs import FLOAT, pair, paired_word
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout, remainder
 from twill.targets.cuda.linear_tiles import Spread
+from twill.targets.cuda.maxima import by_bits, maxima
 from twill.targets.cuda.register_tiles import Elements, Point, cast, number, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
@@ -70,12 +71,14 @@ def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: Colu
     one = point(source, "i_")
     vector = one.along((0 if op.attributes["axis"] == 1 else 1,))
     begin = [UNROLL, f"{each(vector.layout.registers)} {name}[i_] = {start};"] if span[0] == 0 else []
-    loop = each(source.registers, span, 2 if source.bands == 1 else 0)
-    return [
-        *begin,
-        UNROLL,
-        f"{loop} {_combined(combine, f'{name}[{vector.register}]', elements(one))}",
-    ]
+    neighbours = 1 if source.bands == 1 else 0
+    loop = each(source.registers, span, 2 * neighbours)
+    plain = f"{loop} {_combined(combine, f'{name}[{vector.register}]', elements(one))}"
+    by_number = [*begin, UNROLL, plain]
+    if not by_bits(op, combine, source, span[:2]):
+        return by_number
+    words = each(source.registers // 2, span, neighbours)
+    return maxima(name, source, elements, words, by_number, first=span[0] == 0)
 
 
 def exchanged(op: Op, name: str, source: Fragment, scratch: str, group_barrier: str) -> list[str]:

@@ -33,6 +33,23 @@ __device__ __forceinline__ float max_nanf(float a, float b) {
     return larger;
 }
 
+// ---- maxima by the bits of numbers ----------------------------------------------------------------------------------
+
+/// The largest of three, two of them the bits of numbers: one instruction of sm_90 (VIMNMX3).
+__device__ __forceinline__ int32_t largest_bits(int32_t largest, float a, float b) {
+    return max(max(largest, __float_as_int(a)), __float_as_int(b));
+}
+
+/// Whether, in any thread of the warp, the largest bits of a row may not be those of its largest number: they are
+/// negative as an integer, or lie above those of infinity.
+template <int Rows>
+__device__ __forceinline__ bool bits_mislead(const int32_t (&bits)[Rows]) {
+    uint32_t largest = 0;
+#pragma unroll
+    for (int i = 0; i < Rows; ++i) largest = max(largest, uint32_t(bits[i]));
+    return __builtin_expect(__any_sync(~0u, largest > uint32_t(__float_as_int(INFINITY))), false);
+}
+
 // ---- 2 to the x on the FMA unit ------------------------------------------------------------------------------------
 //
 // x = n + f with n = floor(x), which an addition of 1.5 * 2^23 + 127, rounded down, leaves in the last bits of the sum
