@@ -11,7 +11,7 @@ within a budget. Deterministic; what it does not find may exist.
 import heapq
 from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 
@@ -136,9 +136,11 @@ def shifted(
     if not families or not _supported(problem, low, joint=True) or len(problem.operations) > LARGEST:
         return
     orders = (range(len(problem.operations)), _depth_first(problem))
+    least = [(labels, _least(problem, labels)) for labels in _by_groups(problem)]
     interval = low
     while interval <= SPREAD * low:
-        for labels, order in product(_by_groups(problem), orders):
+        fitting = [labels for labels, lowest in least if lowest <= interval]
+        for labels, order in product(fitting, orders):
             if late():
                 return
             starts = _copies(problem, interval, labels, order, families)
@@ -416,25 +418,75 @@ def _copies(
     order: Sequence[int],
     families: Sequence[Sequence[Sequence[int]]],
 ) -> list[Time] | None:
-    """Each operation of a first part at the first start that is free for it and, shifted, for its copies."""
+    """Each operation of a first part at the first start that is free for it and, shifted, for its copies;
+    what that displaces is placed again, with its copies, within the budget."""
     if windows(problem, interval, labels, joint=True) is None:
         return None
-    placing, members = _placing(problem, interval, labels), {op: [(op, 0)] for op in order}
+    placing = _Copying(_placing(problem, interval, labels), _members(interval, order, families))
+    if not placing.run([op for op in order if op in placing.members]):
+        return None
+    _fill_late(problem, placing.placing)
+    return [placing.placing.start[op] for op in range(len(problem.operations))]
+
+
+Copies = Sequence[tuple[int, Time]]
+"""An operation of a first part and its copies, each with its shift."""
+
+
+def _members(
+    interval: Time, order: Iterable[int], families: Sequence[Sequence[Sequence[int]]]
+) -> dict[int, Copies]:
+    """By the operation of the first part; what is in no part has no copies."""
+    found: dict[int, Copies] = {op: [(op, 0)] for op in order}
     for family in families:
         for same in zip(*family, strict=True):
-            members |= {op: [] for op in same}
-            members[same[0]] = [(op, k * interval // len(same)) for k, op in enumerate(same)]
-    for copies in (members[op] for op in order if members[op]):
-        early = max(0, *(placing.earliest(op) - shift for op, shift in copies))
-        time = early
+            found = {op: copies for op, copies in found.items() if op not in same}
+            found[same[0]] = [(op, k * interval // len(same)) for k, op in enumerate(same)]
+    return found
+
+
+@dataclass(slots=True)
+class _Copying:
+    """Iterative modulo scheduling of operations together with their copies."""
+
+    placing: _Placing
+    members: dict[int, Copies]
+    last: dict[int, Time] = field(default_factory=dict[int, Time])
+
+    def run(self, order: Sequence[int]) -> bool:
+        """Place all, in this order, within the budget."""
+        first = {copy: op for op, copies in self.members.items() for copy, _ in copies}
+        rank = {op: i for i, op in enumerate(order)}
+        waiting = [(i, op) for op, i in rank.items()]
+        for _ in range(PLACEMENTS * len(order)):
+            if not waiting:
+                break
+            _, op = heapq.heappop(waiting)
+            for other in sorted({first[out] for out in self._place(op)}):
+                self._remove(other)
+                heapq.heappush(waiting, (rank[other], other))
+        return not waiting
+
+    def _place(self, op: int) -> set[int]:
+        """The operations that it and its copies displace."""
+        start = self.last[op] = self._slot(self.members[op], self.last.get(op, -1))
+        return {out for copy, shift in self.members[op] for out in self.placing.place(copy, start + shift)}
+
+    def _remove(self, op: int) -> None:
+        for copy, _ in self.members[op]:
+            if copy in self.placing.start:
+                self.placing.remove(copy)
+
+    def _slot(self, copies: Copies, last: Time) -> Time:
+        """The first start at which nothing is in the way of any; where there is none, the earliest that is
+        later than the last."""
+        placing = self.placing
+        early = time = max(0, *(placing.earliest(op) - shift for op, shift in copies))
         while later := max(placing.table.later(placing.parts[op], time + shift) for op, shift in copies):
             time += later
-            if time >= early + interval:
-                return None
-        if any(placing.place(op, time + shift) for op, shift in copies):
-            return None
-    _fill_late(problem, placing)
-    return [placing.start[op] for op in range(len(problem.operations))]
+            if time >= early + placing.interval:
+                return max(early, last + 1)
+        return time
 
 
 def _fill_late(problem: Problem, placing: _Placing) -> None:

@@ -8,6 +8,7 @@ to within a part of it. It finds and proves nothing; its probes have budgets of 
 from dataclasses import dataclass, replace
 
 from twill.engine.partitions import under
+from twill.engine.probe import Probe
 from twill.ir.problem import Time
 from twill.ir.schedule import Solution
 from twill.smt import cpsat
@@ -56,6 +57,18 @@ class _State:
     floor: Time
     step: Time = 0
     spent: float = 0.0
+    works: "_Way | None" = None
+    """What the last schedule was found with."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Way:
+    """Which schedules a probe looks for."""
+
+    partition: int
+    """A natural one, by its number."""
+    in_flight: int
+    short: bool
 
 
 def early(setting: Setting, evidence: Evidence) -> Evidence:
@@ -91,7 +104,7 @@ def _without_overlap(setting: Setting, evidence: Evidence) -> Evidence:
 def soon(setting: Setting, evidence: Evidence) -> Solution | None:
     """A schedule at the lowest interval, where one round of quick probes finds it."""
     setting.tell("trying", "cpsat", evidence.low, "quickly")
-    return _probe(setting, _state(setting, evidence), evidence.low)[0]
+    return _probe(setting, _state(setting, evidence), evidence.low).solution
 
 
 def _state(setting: Setting, evidence: Evidence) -> _State:
@@ -120,13 +133,13 @@ def _interval(state: _State) -> Time:
 
 def _at(setting: Setting, state: _State, interval: Time) -> _State:
     setting.tell("trying", "cpsat", interval, "sub-tiles as shifted copies" if setting.alike else "quickly")
-    found, spent = _probe(setting, state, interval)
-    spent += state.spent
-    if found is None:
+    found = _probe(setting, state, interval)
+    spent = state.spent + found.spent
+    if found.solution is None:
         first = max(1, state.evidence.low // state.effort.stride)
         return replace(state, floor=interval + 1, step=max(2 * state.step, first), spent=spent)
     setting.tell("feasible", "cpsat", interval)
-    return replace(state, evidence=state.evidence.found(found), spent=spent)
+    return replace(state, evidence=state.evidence.found(found.solution), works=found.way, spent=spent)
 
 
 def _short(setting: Setting, interval: Time) -> Time:
@@ -135,27 +148,46 @@ def _short(setting: Setting, interval: Time) -> Time:
     return least + least // SHORT
 
 
-def _probe(setting: Setting, state: _State, interval: Time) -> tuple[Solution | None, float]:
-    """Under each natural partition, short schedules first; shifted copies, which are soon decided, with one
-    more iteration in flight too."""
-    problems = (
-        [under(setting.problem, labels) for labels in setting.candidates]
-        if setting.joint
-        else [setting.problem]
-    )
-    few = setting.few(interval)
-    most = min(few + bool(setting.alike), setting.in_flight)
-    freely = Tactics(linearization=0, shifted=setting.alike)
-    short = replace(freely, longest=_short(setting, interval))
-    probes = [(problem, few, short) for problem in problems if not setting.alike and few > 1]
-    probes += [(problem, n, freely) for n in range(few, most + 1) for problem in problems]
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A schedule, if any, what it was found with, and the work of all probes."""
+
+    solution: Solution | None
+    way: _Way | None
+    spent: float
+
+
+def _probe(setting: Setting, state: _State, interval: Time) -> _Found:
+    """In every way, that which found the last schedule first."""
     spent = 0.0
-    for problem, in_flight, tactics in probes:
-        budget = setting.budget(state.effort.probe * setting.work)
-        probe = cpsat.attempt(
-            problem, interval, in_flight, joint=setting.joint, budget=budget, tactics=tactics
-        )
+    for way in dict.fromkeys((*([state.works] if state.works else ()), *_ways(setting, interval))):
+        probe = _attempt(setting, state, interval, way)
         spent += probe.work
         if probe.solution is not None:
-            return probe.solution, spent
-    return None, spent
+            return _Found(probe.solution, way, spent)
+    return _Found(None, None, spent)
+
+
+def _ways(setting: Setting, interval: Time) -> list[_Way]:
+    """Under each natural partition, short schedules first; shifted copies, which are soon decided, with one
+    more iteration in flight too."""
+    partitions = range(len(setting.candidates) if setting.joint else 1)
+    few = setting.few(interval)
+    most = min(few + bool(setting.alike), setting.in_flight)
+    short = [_Way(k, few, True) for k in partitions if not setting.alike and few > 1]
+    return [*short, *(_Way(k, n, False) for n in range(few, most + 1) for k in partitions)]
+
+
+def _attempt(setting: Setting, state: _State, interval: Time, way: _Way) -> Probe:
+    problem = setting.problem
+    tactics = Tactics(
+        linearization=0, shifted=setting.alike, longest=_short(setting, interval) if way.short else None
+    )
+    return cpsat.attempt(
+        under(problem, setting.candidates[way.partition]) if setting.joint else problem,
+        interval,
+        way.in_flight,
+        joint=setting.joint,
+        budget=setting.budget(state.effort.probe * setting.work),
+        tactics=tactics,
+    )

@@ -9,7 +9,7 @@ gap is bisected; elsewhere every interval is decided, one after the other.
 import time
 from dataclasses import dataclass, replace
 
-from twill.engine.partitions import partitions, under
+from twill.engine.partitions import Labels, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds, Reason, Result, Solution, Status
@@ -22,7 +22,7 @@ from twill.smt.early import early, soon
 from twill.smt.explain import explain
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
-from twill.smt.race import LARGE, Race, Stage, decide
+from twill.smt.race import LARGE, QUICK, Race, Stage, decide
 from twill.smt.relax import Projection, projections
 from twill.smt.setting import Evidence, Setting
 from twill.smt.symmetry import families
@@ -162,6 +162,8 @@ class _Agenda:
     misses: int = 0
     stage: Stage = "few"
     """Proofs for more than few iterations in flight come last, where one is enough."""
+    descended: frozenset[Labels] = frozenset()
+    """Partitions under which the lowest interval was probed."""
     midway: bool = False
     """More than few were probed before the interval for few was found."""
     hope: Time | None = None
@@ -197,6 +199,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
+        evidence, agenda = _descended(setting, evidence, agenda)
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
@@ -227,6 +230,23 @@ def _probed_midway(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tup
         return evidence, agenda
     share, tried = replace(agenda, work=agenda.work / MIDWAY, stage="brief"), replace(agenda, midway=True)
     return _decide(setting, evidence, share, middle)[0], tried
+
+
+def _descended(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
+    """The lowest interval under the partition of the answer, soon, once for each partition: where one fits at
+    all, it often does down to the bound."""
+    best = evidence.best
+    if best is None or not (evidence.open and setting.joint) or best.group in agenda.descended:
+        return evidence, agenda
+    agenda = replace(agenda, descended=agenda.descended | {best.group})
+    most = min(max(setting.few(evidence.low) + 1, best.in_flight(setting.problem)), setting.in_flight)
+    budget, tactics = setting.budget(agenda.work / QUICK), replace(FINDING, hint=best)
+    own = under(setting.problem, best.group)
+    found = cpsat.attempt(own, evidence.low, most, budget=budget, tactics=tactics).solution
+    if found is None:
+        return evidence, agenda
+    setting.tell("feasible", "cpsat", found.interval)
+    return evidence.found(found), agenda
 
 
 def _floor(evidence: Evidence, agenda: _Agenda) -> Time:
