@@ -14,7 +14,7 @@ from twill.cli import run
 from twill.diagnostics import TwillError
 from twill.emit import files
 from twill.emit.files import RECORD
-from twill.launch.build import build
+from twill.launch.build import build, nvcc
 from twill.launch.load import load
 from twill.launch.manifest import read
 from twill.warp.lower import PASSES
@@ -75,6 +75,16 @@ def test_a_schedule_of_another_kernel_is_refused(
     assert run([command, GEMM, "--schedule", SCHEDULE, "--schedule", SCHEDULE, "--out", str(tmp_path)]) == 2
     assert "is a second schedule for gemm/for.0" in capsys.readouterr().err
     assert not list(tmp_path.iterdir())
+
+
+def test_a_build_without_nvcc_is_refused_before_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    nvcc.cache_clear()
+    assert run(["codegen", GEMM, "--build", "--out", str(tmp_path / "out")]) == 2
+    assert "nvcc is not on the PATH" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")

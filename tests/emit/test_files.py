@@ -76,6 +76,7 @@ def test_a_full_disk_leaves_the_old_set(tmp_path: Path, fails: int, monkeypatch:
             raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(files.os, "chmod", chmod)
-    with pytest.raises(OSError, match="No space left"):
+    with pytest.raises(OSError, match="No space left") as raised:
         files.write_set(tmp_path, {"a": "2", "b": "2", "d": "2"}, "one")
+    assert raised.value.filename == str(tmp_path / "abd"[fails])
     assert {path: path.read_text() for path in tmp_path.iterdir()} == before

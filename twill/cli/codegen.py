@@ -54,7 +54,10 @@ def codegen(
     """
     from twill.cli.output import note, write_all
     from twill.generate import files, generate
+    from twill.launch.build import nvcc
 
+    if build:
+        nvcc()  # refuses before the search, not after it
     compiles = bool(shutil.which("nvcc"))
     build = compiles if build is None else build
     wanted = replace(generate_options(options), check=check, execute=compiles, dump=dump is not None)

@@ -28,8 +28,10 @@ def _beside(path: Path, content: str | bytes) -> str:
         with os.fdopen(handle, "wb") as file:
             file.write(data)
         os.chmod(name, 0o666 & ~_umask())
-    except BaseException:
+    except BaseException as problem:
         os.unlink(name)
+        if isinstance(problem, OSError):  # a full disk does not say which file
+            problem.filename = str(path)
         raise
     return name
 

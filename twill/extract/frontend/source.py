@@ -113,7 +113,10 @@ def _only_kernel(file: str) -> str:
         case [only]:
             return only
         case []:
-            raise TwillError(f"{file} has no function with @triton.jit", help=f"write {file}:FUNCTION")
+            raise TwillError(
+                f"{file} has no function with @triton.jit",
+                help=f"name a kernel that it imports or makes otherwise: {file}:FUNCTION",
+            )
         case _:
             several = ", ".join(names)
             raise TwillError(f"{file} has several kernels: {several}", help=f"write {file}:{names[0]}")

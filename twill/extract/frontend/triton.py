@@ -213,7 +213,8 @@ def find_kernel(module: ModuleType, file: str, function: str) -> Kernel:
             name for name, value in vars(module).items() if isinstance(unwrapped(value)[0], JITFunction)
         )
         raise TwillError(
-            f"{file} has no Triton kernel `{function}`", help=f"it has {', '.join(names) or 'none'}"
+            f"{file} has no Triton kernel `{function}`",
+            help=f"it has {', '.join(names)}" if names else "no function in it is under @triton.jit",
         )
     return kernel
 
