@@ -30,8 +30,12 @@ def matmul_scaled(
 ):  # fmt: skip
     """c = (a * a_scales) @ (b * b_scales).T: a scale factor for VECTOR elements along K, in blocks of 128 rows x 4 of them; 4-bit
     elements lie two in a byte."""
-    a_desc = tl.make_tensor_descriptor(a, [M, K // LEFT_PACK], [K // LEFT_PACK, 1], [BLOCK_M, BLOCK_K // LEFT_PACK])
-    b_desc = tl.make_tensor_descriptor(b, [N, K // RIGHT_PACK], [K // RIGHT_PACK, 1], [BLOCK_N, BLOCK_K // RIGHT_PACK])
+    a_desc = tl.make_tensor_descriptor(
+        a, [M, K // LEFT_PACK], [K // LEFT_PACK, 1], [BLOCK_M, BLOCK_K // LEFT_PACK]
+    )
+    b_desc = tl.make_tensor_descriptor(
+        b, [N, K // RIGHT_PACK], [K // RIGHT_PACK, 1], [BLOCK_N, BLOCK_K // RIGHT_PACK]
+    )
     c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
     COUNT: tl.constexpr = BLOCK_K // VECTOR // 4
     blocks = tl.cdiv(K, VECTOR * 4)
@@ -103,7 +107,11 @@ def epilogue(
     acc += tl.load(bias + n, n < N, other=0.0)[None, :]
     acc *= tl.load(scale + m, m < M, other=1.0)[:, None]
     gate = 1 / (1 + tl.exp(-acc))
-    acc = tl.where(acc > slope, acc * gate, tl.minimum(acc, 0.0) * slope + tl.sqrt(tl.abs(acc)) * tl.rsqrt(acc * acc + 1.0))
+    acc = tl.where(
+        acc > slope,
+        acc * gate,
+        tl.minimum(acc, 0.0) * slope + tl.sqrt(tl.abs(acc)) * tl.rsqrt(acc * acc + 1.0),
+    )
     acc = tl.where((m < M)[:, None] & (n < N)[None, :], acc, 0.0)
     tl.store(norms + m, tl.sum(acc * acc, 1), m < M)
     tl.store(peaks + tl.program_id(0) * N + n, tl.max(acc, 0), n < N)
@@ -147,7 +155,10 @@ def pointers(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b of any size, through pointers with masks alone."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for start in range(0, K, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
@@ -163,7 +174,10 @@ def wrapped(
     ACC: tl.constexpr,
 ):  # fmt: skip
     """c = a @ b of any size, rows of b contiguous; rows and columns beyond the end wrap around, pointers are carried."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k = tl.arange(0, BLOCK_K)
     left = a + (m % M)[:, None] * a_stride + k[None, :]
     right = b + k[:, None] * b_stride + (n % N)[None, :]
@@ -182,7 +196,10 @@ def across(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b.T of any size, tiles of b loaded with rows and columns exchanged."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for start in range(0, K, BLOCK_K):
         k = start + tl.arange(0, BLOCK_K)
@@ -201,7 +218,11 @@ def bumped(
     tl.assume(stride > 0)
     if row >= M:
         return
-    m, n, k = row + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    m, n, k = (
+        row + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+        tl.arange(0, BLOCK_K),
+    )
     x, y = a + (m % M)[:, None] * stride + k[None, :], b + k[:, None] * N + (n % N)[None, :]
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for i in range(tl.cdiv(K, BLOCK_K)):
@@ -222,7 +243,9 @@ def clamped(
     rows, last = tl.where(m < M, m, 0), tl.load(bound) * 16
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for i in range(tl.cdiv(K, BLOCK_K)):
-        x = tl.load(a + rows[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < last, other=0.0)
+        x = tl.load(
+            a + rows[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < last, other=0.0
+        )
         y = tl.load(b + n[:, None] * K + (i * BLOCK_K + k)[None, :], n[:, None] < N, other=0.0)
         acc = tl.dot(x, y.T, acc)
     tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), n[None, :] < N)
@@ -233,11 +256,18 @@ def scaled(
     a, b, c, left, right, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b.T, each block of K times scales of its rows and columns."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k, acc, scales = tl.arange(0, BLOCK_K), tl.zeros([BLOCK_M, BLOCK_N], tl.float32), right + n // 32 * 64
     for i in range(tl.cdiv(K, BLOCK_K)):
-        x = tl.load(a + (m % M)[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < K, other=0.0)
-        y = tl.load(b + (n % N)[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < K, other=0.0)
+        x = tl.load(
+            a + (m % M)[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < K, other=0.0
+        )
+        y = tl.load(
+            b + (n % N)[:, None] * K + (i * BLOCK_K + k)[None, :], (i * BLOCK_K + k)[None, :] < K, other=0.0
+        )
         rows, columns = tl.load(left + i * M + m % M), tl.load(scales)
         acc += tl.dot(x, y.T) * rows[:, None] * columns[None, :]
         scales += 1
@@ -249,7 +279,10 @@ def gathered(
     a, b, c, rows, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a[rows] @ b.T, the rows by numbers in memory; nothing is known of the rows' lengths."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     row = tl.load(rows + m, m < M, other=0)
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for start in range(0, K, BLOCK_K):
@@ -274,7 +307,11 @@ def offset(
         k += BLOCK_K
         rest -= BLOCK_K
     m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
-    tl.store(c + m[:, None] * N + n[None, :], (acc + rest).to(c.dtype.element_ty), (m[:, None] < M) & (n[None, :] < N))
+    tl.store(
+        c + m[:, None] * N + n[None, :],
+        (acc + rest).to(c.dtype.element_ty),
+        (m[:, None] < M) & (n[None, :] < N),
+    )
 
 
 @triton.jit
@@ -409,7 +446,9 @@ def turned(
         b = tl.load(right + (k * 3)[:, None], (k[:, None] < K) & (n[None, :] < N), other=0.0)
         acc = tl.dot(a, b, acc)
     offset = (n // WIDE) * M * WIDE + n % WIDE
-    tl.store(y + (m * WIDE)[:, None] + offset[None, :], acc.to(tl.float16), (m < M)[:, None] & (n < N)[None, :])
+    tl.store(
+        y + (m * WIDE)[:, None] + offset[None, :], acc.to(tl.float16), (m < M)[:, None] & (n < N)[None, :]
+    )
 
 
 @triton.jit
@@ -432,7 +471,9 @@ def decayed(
         state *= tl.exp2(last)
         y = (y.to(tl.float32) * tl.exp2(last - gate)[:, None]).to(tl.bfloat16)
         state = tl.dot(x.T, y, state)
-    tl.store(h + tl.cdiv(K, BLOCK_K) * DIM * DIM + column[:, None] * DIM + column[None, :], state.to(tl.bfloat16))
+    tl.store(
+        h + tl.cdiv(K, BLOCK_K) * DIM * DIM + column[:, None] * DIM + column[None, :], state.to(tl.bfloat16)
+    )
 
 
 @triton.jit
@@ -603,7 +644,10 @@ def quarters(
     a, b, left, right, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b.T of numbers of four bits, two in each byte, with a power of two for 32 of them."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k, s = tl.arange(0, BLOCK_K // 2), tl.arange(0, BLOCK_K // 32)
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for i in range(0, K, BLOCK_K):
@@ -678,7 +722,10 @@ def drawn(
     found = tl.atomic_cas(locks + tl.program_id(0), order, order + 7)
     best = tl.atomic_max(marks + tl.program_id(0) * BLOCK_N + n, tl.max(acc, 0).to(tl.int32))  # pyright: ignore
     tl.store(c + m[:, None] * N + n[None, :], (acc * (order + 2 * found + 1).to(tl.float32)).to(tl.float16))
-    tl.store(last + tl.program_id(0) * BLOCK_N + n, best + tl.atomic_xor(marks + tl.program_id(0) * BLOCK_N + n, 5, sem="relaxed"))
+    tl.store(
+        last + tl.program_id(0) * BLOCK_N + n,
+        best + tl.atomic_xor(marks + tl.program_id(0) * BLOCK_N + n, 5, sem="relaxed"),
+    )
 
 
 @triton.jit
@@ -686,7 +733,10 @@ def weighted(
     a, b, v, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = (a * v) @ b.T, where the weighted tile of a is computed, and no type that wgmma takes from registers."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k = tl.arange(0, BLOCK_K)
     acc = tl.zeros([BLOCK_M, BLOCK_N], c.dtype.element_ty)
     for i in range(0, K, BLOCK_K):
@@ -701,7 +751,10 @@ def exactly(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b in full precision: no tensor core has that."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k = tl.arange(0, BLOCK_K)
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for i in range(0, K, BLOCK_K):
@@ -753,7 +806,10 @@ def jumping(
     a, b, steps, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = sum over i of a[:, i] @ b[at(i), :] for blocks of columns and rows; how far at moves on is loaded."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k = tl.arange(0, BLOCK_K)
     acc, at = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), 0
     for i in range(K // BLOCK_K):
@@ -810,8 +866,13 @@ def stacked(
     """c is the sum of a @ block.T over blocks of rows of b; the rows of a are loaded as those of several heads."""
     b_desc = tl.make_tensor_descriptor(b, [N, DIM], [DIM, 1], [BLOCK_N, DIM])
     m, n, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, DIM)
-    head, row = tl.arange(0, HEADS)[:, None, None] * (BLOCK_M // HEADS), tl.arange(0, BLOCK_M // HEADS)[None, :, None]
-    x = tl.load(a + (tl.program_id(0) * BLOCK_M + head + row) * DIM + d[None, None, :]).reshape([BLOCK_M, DIM])
+    head, row = (
+        tl.arange(0, HEADS)[:, None, None] * (BLOCK_M // HEADS),
+        tl.arange(0, BLOCK_M // HEADS)[None, :, None],
+    )
+    x = tl.load(a + (tl.program_id(0) * BLOCK_M + head + row) * DIM + d[None, None, :]).reshape(
+        [BLOCK_M, DIM]
+    )
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for i in range(0, N, BLOCK_N):
         acc = tl.dot(x, b_desc.load([i, 0]).T, acc)
@@ -870,12 +931,17 @@ def ahead(
     a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b.T, each BLOCK_K columns of a times scales of their rows, which the iteration before has loaded."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k = tl.arange(0, BLOCK_K)
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     scale = tl.load(scales + m)
     for i in range(0, K, BLOCK_K):
-        s = tl.dot(tl.load(a + m[:, None] * K + i + k[None, :]), tl.load(b + n[:, None] * K + i + k[None, :]).T)
+        s = tl.dot(
+            tl.load(a + m[:, None] * K + i + k[None, :]), tl.load(b + n[:, None] * K + i + k[None, :]).T
+        )
         acc += s * scale[:, None]
         scale = tl.load(scales + (i // BLOCK_K + 1) * M + m, mask=i + BLOCK_K < K, other=0.0)
     tl.store(c + m[:, None] * N + n[None, :], acc)
@@ -886,7 +952,10 @@ def strips(
     a, b, c, M, N, K, taps, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """The sum over taps of a's next K columns times the same b: both loops carry the pointers to a."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k = tl.arange(0, BLOCK_K)
     a_ptrs = a + m[:, None] * (K * taps) + k[None, :]
     acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
@@ -904,7 +973,10 @@ def noted(
     a, b, notes, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b.T plus the largest sum so far of each row, which passes through memory in every iteration."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k, places = tl.arange(0, BLOCK_K), notes + tl.program_id(1) * M + m
     acc, largest = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_M], tl.float32)
     for i in range(0, K, BLOCK_K):
@@ -920,7 +992,10 @@ def summed_columns(
     a, b, c, sums, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b, and the sums of b's columns: the tiles of b have too few rows for all warps."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k = tl.arange(0, BLOCK_K)
     acc, total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_N], tl.float32)
     for i in range(0, K, BLOCK_K):
@@ -953,7 +1028,10 @@ def scaled_columns(
     a, b, scales, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ b.T with a scale for each column, loaded as a column and transposed."""
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     k, acc = tl.arange(0, BLOCK_K), tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     for i in range(0, K, BLOCK_K):
         x, y = tl.load(a + m[:, None] * K + (i + k)[None, :]), tl.load(b + n[:, None] * K + (i + k)[None, :])
@@ -978,7 +1056,9 @@ def deflated(
         s = tl.dot(low, k_desc.load([i, 0]).T) - level[:, None]
         acc = tl.dot(s.to(tl.float16), tile, acc)
         x -= tl.dot((tl.dot(low, tile.T) * 0.01).to(tl.float16), tile)
-    tl.store(o + m[:, None] * DIM + d[None, :], tl.fdiv(acc, 1.0 + level[:, None] * level[:, None], approx=True))
+    tl.store(
+        o + m[:, None] * DIM + d[None, :], tl.fdiv(acc, 1.0 + level[:, None] * level[:, None], approx=True)
+    )
 
 
 @triton.jit
@@ -989,12 +1069,17 @@ def faded(
     over rows: with the exponents as tiles, more registers than a thread has."""
     a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
     b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
-    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
     tile, acc = tl.load(w + m[:, None] * N + n[None, :]), tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
     total = tl.zeros([BLOCK_M], tl.float32)
     for k in range(0, K, BLOCK_K):
         rows, columns = tl.load(r + k // BLOCK_K * M + m), tl.load(s + k // BLOCK_K * N + n)
-        part = tl.dot(a_desc.load([tl.program_id(0) * BLOCK_M, k]), b_desc.load([tl.program_id(1) * BLOCK_N, k]).T)
+        part = tl.dot(
+            a_desc.load([tl.program_id(0) * BLOCK_M, k]), b_desc.load([tl.program_id(1) * BLOCK_N, k]).T
+        )
         part *= tl.exp2(tl.minimum(rows[:, None] - columns[None, :], 0.0))
         total += tl.sum(part * tile, 1)
         acc += part
@@ -1189,6 +1274,29 @@ def dequantized(
 
 
 @triton.jit
+def centered(
+    a, b, c, scales, zeros, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ (b * scales - zeros * scales) through pointers, with four bits of each number of b, and a scale and a zero point for each
+    block of rows of b and each column: vectors of float16 are multiplied."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k, column = tl.arange(0, BLOCK_K), tl.max_contiguous(tl.multiple_of(n % N, BLOCK_N), BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(K // BLOCK_K):
+        rows = i * BLOCK_K + k
+        x = tl.load(a + m[:, None] * K + rows[None, :], mask=(m < M)[:, None], other=0.0)
+        y = tl.load(b + rows[:, None] * N + column[None, :]) >> (k % 8 * 4)[:, None] & 15
+        scale = tl.load(scales + i * N + column)
+        zero = tl.load(zeros + i * N + column) & 15
+        whole = y.to(tl.float16) * scale[None, :] - (zero.to(tl.float16) * scale)[None, :]
+        acc = tl.dot(x, whole, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), mask=(m < M)[:, None] & (n < N)[None, :])
+
+
+@triton.jit
 def halves(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1203,7 +1311,6 @@ def halves(
     left, right = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
     c_desc.store([row, col], left.to(tl.float16))
     c_desc.store([row, col + BLOCK_N // 2], right.to(tl.float16))
-
 
 
 @triton.jit
@@ -1366,15 +1473,34 @@ TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
     "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
     "matmul_scaled": {
-        **dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", "a_scales": "*u8:16", "b_scales": "*u8:16", **SIZES, **TILE,
-        "LEFT": "e4m3", "RIGHT": "e4m3", "VECTOR": 32, "LEFT_PACK": 1, "RIGHT_PACK": 1, "BLOCK_K": 128,
+        **dict.fromkeys("ab", "*fp8e4nv:16"),
+        "c": "*fp32:16",
+        "a_scales": "*u8:16",
+        "b_scales": "*u8:16",
+        **SIZES,
+        **TILE,
+        "LEFT": "e4m3",
+        "RIGHT": "e4m3",
+        "VECTOR": 32,
+        "LEFT_PACK": 1,
+        "RIGHT_PACK": 1,
+        "BLOCK_K": 128,
     },
     "batched": {**HALF, "L": "i32", **SIZES, **TILE},
-    "epilogue": {**HALF, **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"), **SIZES, "slope": "fp32", **TILE},
+    "epilogue": {
+        **HALF,
+        **dict.fromkeys(["bias", "scale", "norms", "peaks"], "*fp32:16"),
+        **SIZES,
+        "slope": "fp32",
+        **TILE,
+    },
     "widened": {**HALF, "a": "*fp8e4nv:16", "scale": "*fp32:16", **SIZES, **TILE},
     "pointers": {**HALF, **SIZES, **TILE},
     "wrapped": {
-        **HALF, **dict.fromkeys(("M", "N", "K", "a_stride", "b_stride"), "i32"), **TILE, "ACC": tl.float32,
+        **HALF,
+        **dict.fromkeys(("M", "N", "K", "a_stride", "b_stride"), "i32"),
+        **TILE,
+        "ACC": tl.float32,
     },
     "across": {**HALF, **SIZES, **TILE},
     "bumped": {**HALF, **SIZES, "stride": "i32:16", **TILE},
@@ -1390,48 +1516,122 @@ TWILL = {
     "chunked": STATE,
     "columns": {**HALF, "b": "*fp32:16", **SIZES, **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4},
     "turned": {
-        **dict.fromkeys("xwy", "*fp16:16"), **dict.fromkeys("MNK", "i32"), "stride": "i32", "WIDE": 56,
-        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 16, "num_warps": 4,
+        **dict.fromkeys("xwy", "*fp16:16"),
+        **dict.fromkeys("MNK", "i32"),
+        "stride": "i32",
+        "WIDE": 56,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 16,
+        "num_warps": 4,
     },
     "decayed": {
         **dict.fromkeys(("k", "v", "h"), "*bf16:16"),
-        "g": "*fp32:16", "K": "i32", "stride": "i32:16", "BLOCK_K": 64, "DIM": 64, "num_warps": 4,
+        "g": "*fp32:16",
+        "K": "i32",
+        "stride": "i32:16",
+        "BLOCK_K": 64,
+        "DIM": 64,
+        "num_warps": 4,
     },
     "straight": STATE,
     "ahead": {
-        **HALF, **dict.fromkeys(("scales", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+        **HALF,
+        **dict.fromkeys(("scales", "c"), "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
-    "walled": {**HALF, "c": "*fp32:16", "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4},
+    "walled": {
+        **HALF,
+        "c": "*fp32:16",
+        "N": "i32:16",
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "DIM": 64,
+        "num_warps": 4,
+    },
     "highest_bytes": {
-        "a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "M": "i32", "N": "i32", "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 128, "num_warps": 8,
+        "a": "*i8:16",
+        "b": "*i8:16",
+        "c": "*i32:16",
+        "M": "i32",
+        "N": "i32",
+        "BLOCK_M": 128,
+        "BLOCK_N": 64,
+        "DIM": 128,
+        "num_warps": 8,
     },
     "quarters": {
-        **dict.fromkeys(["a", "b", "left", "right"], "*u8:16"), "c": "*fp16:16", **SIZES,
-        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4,
+        **dict.fromkeys(["a", "b", "left", "right"], "*u8:16"),
+        "c": "*fp16:16",
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 128,
+        "num_warps": 4,
     },
     "ranked": {
-        **HALF, "v": "*fp32:16", "last": "*fp32:16", "bins": "*i32:16", **SIZES,
-        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+        **HALF,
+        "v": "*fp32:16",
+        "last": "*fp32:16",
+        "bins": "*i32:16",
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
     "mapped": {
-        "starts": "*i64:16", "sizes": "*i32:16", "b": "*fp16:16", "c": "*fp16:16", "groups": "i32",
-        "N": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64, "num_warps": 4,
+        "starts": "*i64:16",
+        "sizes": "*i32:16",
+        "b": "*fp16:16",
+        "c": "*fp16:16",
+        "groups": "i32",
+        "N": "i32:16",
+        "K": "i32:16",
+        **TILE,
+        "BLOCK_N": 64,
+        "num_warps": 4,
     },
     "drawn": {
-        **HALF, "counts": "*i64:16", "locks": "*i64:16", "marks": "*i32:16", "last": "*i32:16", **SIZES,
-        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+        **HALF,
+        "counts": "*i64:16",
+        "locks": "*i64:16",
+        "marks": "*i32:16",
+        "last": "*i32:16",
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
     "weighted": {
-        **dict.fromkeys("abvc", "*fp32:16"), **SIZES,
-        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+        **dict.fromkeys("abvc", "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 32,
+        "num_warps": 4,
     },
     "exactly": {
-        **dict.fromkeys("abc", "*fp32:16"), **SIZES,
-        "BLOCK_M": 32, "BLOCK_N": 32, "BLOCK_K": 16, "num_warps": 4,
+        **dict.fromkeys("abc", "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 32,
+        "BLOCK_N": 32,
+        "BLOCK_K": 16,
+        "num_warps": 4,
     },
     "settled": {
-        **HALF, "o": "*fp16:16", **SIZES,
-        "BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+        **HALF,
+        "o": "*fp16:16",
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 128,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
@@ -1444,24 +1644,75 @@ TWILL = {
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "centered": {
+        **HALF,
+        **dict.fromkeys(("b", "zeros"), "*i32:16"),
+        "scales": "*fp16:16",
+        **SIZES,
+        "BLOCK_M": 16,
+        "BLOCK_N": 32,
+        "BLOCK_K": 128,
+        "num_warps": 4,
+    },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_columns": {
-        **HALF, **dict.fromkeys(("sums", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+        **HALF,
+        **dict.fromkeys(("sums", "c"), "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 32,
+        "num_warps": 4,
     },
     "scored": {
-        **dict.fromkeys("qkc", "*fp16:16"), "ends": "*i32:16", "N": "i32:16",
-        "QUERIES": 4, "HEADS": 32, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+        **dict.fromkeys("qkc", "*fp16:16"),
+        "ends": "*i32:16",
+        "N": "i32:16",
+        "QUERIES": 4,
+        "HEADS": 32,
+        "BLOCK_N": 64,
+        "DIM": 64,
+        "num_warps": 4,
     },
     "scaled_columns": {
-        **HALF, **dict.fromkeys(("scales", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+        **HALF,
+        **dict.fromkeys(("scales", "c"), "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
     "noted": {
-        **HALF, **dict.fromkeys(("notes", "c"), "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+        **HALF,
+        **dict.fromkeys(("notes", "c"), "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
-    "strips": {**HALF, "c": "*fp32:16", **SIZES, "taps": "i32", "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
+    "strips": {
+        **HALF,
+        "c": "*fp32:16",
+        **SIZES,
+        "taps": "i32",
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "grouped": {**HALF, "sizes": "*i32:16", "groups": "i32", **SIZES, **TILE},
-    "searched": {**HALF, "starts": "*i32:16", "groups": "i32", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
+    "searched": {
+        **HALF,
+        "starts": "*i32:16",
+        "groups": "i32",
+        "M": "i32:16",
+        "K": "i32:16",
+        **TILE,
+        "BLOCK_N": 64,
+    },
     "surrounded": {**HALF, "v": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE, "BLOCK_N": 64},
     "biased": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64, "FILLED": False},
     "unpacked": {**HALF, "b": "*i8:16", **SIZES, **TILE},
@@ -1471,44 +1722,107 @@ TWILL = {
     "nearest": {**HALF, "c": "*fp32:16", "places": "*i32:16", "lengths": "*fp32:16", **SIZES, **TILE},
     "jumping": {**HALF, "steps": "*i32:16", **SIZES, **TILE},
     "query_gradient": {
-        **dict.fromkeys("qkvg", "*fp16:16"), "dq": "*fp32:16", "M": "i32:16", "N": "i32:16",
+        **dict.fromkeys("qkvg", "*fp16:16"),
+        "dq": "*fp32:16",
+        "M": "i32:16",
+        "N": "i32:16",
         "stride": "i32:16",
-        "BLOCK_M": 128, "BLOCK_N": 16, "DIM": 64, "num_warps": 4,
+        "BLOCK_M": 128,
+        "BLOCK_N": 16,
+        "DIM": 64,
+        "num_warps": 4,
     },
     "gram": {
-        "a": "*bf16:16", "c": "*fp32:16", "M": "i32:16", "K": "i32:16", "BLOCK_M": 16, "BLOCK_K": 64, "num_warps": 4,
+        "a": "*bf16:16",
+        "c": "*fp32:16",
+        "M": "i32:16",
+        "K": "i32:16",
+        "BLOCK_M": 16,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
     "aged": {
-        **dict.fromkeys("kvs", "*fp16:16"), "o": "*fp32:16", "N": "i32:16", "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+        **dict.fromkeys("kvs", "*fp16:16"),
+        "o": "*fp32:16",
+        "N": "i32:16",
+        "BLOCK_N": 64,
+        "DIM": 64,
+        "num_warps": 4,
     },
     "faded": {
-        **dict.fromkeys("ab", "*fp16:16"), **dict.fromkeys(("w", "r", "s", "c", "sums"), "*fp32:16"), **SIZES,
-        "BLOCK_M": 64, "BLOCK_N": 128, "BLOCK_K": 64, "num_warps": 4,
+        **dict.fromkeys("ab", "*fp16:16"),
+        **dict.fromkeys(("w", "r", "s", "c", "sums"), "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 128,
+        "BLOCK_K": 64,
+        "num_warps": 4,
     },
     "deflated": {
-        **dict.fromkeys("qkw", "*fp16:16"), **dict.fromkeys("ro", "*fp32:16"), "N": "i32:16",
-        "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+        **dict.fromkeys("qkw", "*fp16:16"),
+        **dict.fromkeys("ro", "*fp32:16"),
+        "N": "i32:16",
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "DIM": 64,
+        "num_warps": 4,
     },
-    "masked": {**dict.fromkeys("qkvo", "*fp16:16"), "N": "i32:16", "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4},
+    "masked": {
+        **dict.fromkeys("qkvo", "*fp16:16"),
+        "N": "i32:16",
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "DIM": 64,
+        "num_warps": 4,
+    },
     "chosen": {
-        **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "scales": "*fp32:16", "blocks": "*i32:16", "N": "i32:16",
-        "ROWS": 16, "BLOCK": 64, "DIM": 64, "num_warps": 4,
+        **dict.fromkeys("qkv", "*fp16:16"),
+        "o": "*fp32:16",
+        "scales": "*fp32:16",
+        "blocks": "*i32:16",
+        "N": "i32:16",
+        "ROWS": 16,
+        "BLOCK": 64,
+        "DIM": 64,
+        "num_warps": 4,
     },
     "windowed": {
-        **dict.fromkeys(["q", "k", "rows", "columns"], "*fp16:16"), "o": "*fp32:16", "N": "i32",
-        "BLOCK_M": 64, "BLOCK_N": 64, "DIM": 64, "num_warps": 4,
+        **dict.fromkeys(["q", "k", "rows", "columns"], "*fp16:16"),
+        "o": "*fp32:16",
+        "N": "i32",
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "DIM": 64,
+        "num_warps": 4,
     },
     "stacked": {
-        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "N": "i32",
-        "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 128, "HEADS": 4, "num_warps": 8,
+        **dict.fromkeys("ab", "*fp16:16"),
+        "c": "*fp32:16",
+        "N": "i32",
+        "BLOCK_M": 128,
+        "BLOCK_N": 64,
+        "DIM": 128,
+        "HEADS": 4,
+        "num_warps": 8,
     },
     "queries": {
-        **dict.fromkeys("qkv", "*fp16:16"), "o": "*fp32:16", "N": "i32:16",
-        "BLOCK_M": 128, "BLOCK_N": 128, "DIM": 128, "num_warps": 8,
+        **dict.fromkeys("qkv", "*fp16:16"),
+        "o": "*fp32:16",
+        "N": "i32:16",
+        "BLOCK_M": 128,
+        "BLOCK_N": 128,
+        "DIM": 128,
+        "num_warps": 8,
     },
 }
 
-FOUR_BITS = {**dict.fromkeys("ab", "*u8:16"), "LEFT": "e2m1", "RIGHT": "e2m1", "LEFT_PACK": 2, "RIGHT_PACK": 2}
+FOUR_BITS = {
+    **dict.fromkeys("ab", "*u8:16"),
+    "LEFT": "e2m1",
+    "RIGHT": "e2m1",
+    "LEFT_PACK": 2,
+    "RIGHT_PACK": 2,
+}
 
 VARIANTS = {
     "matmul_bf16": ("matmul", {"a": "*bf16:16", "b": "*bf16:16", "c": "*bf16:16"}),
@@ -1520,7 +1834,10 @@ VARIANTS = {
     "matmul_bands": ("matmul", {"num_warps": 4}),
     "matmul_half": ("matmul_into", {}),
     "matmul_32_half": ("matmul_into", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
-    "matmul_integer": ("matmul_into", {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32}),
+    "matmul_integer": (
+        "matmul_into",
+        {"a": "*i8:16", "b": "*i8:16", "c": "*i32:16", "BLOCK_K": 128, "ACC": tl.int32},
+    ),
     "ahead": ("ahead", {}),
     "walled": ("walled", {}),
     "highest_bytes": ("highest_bytes", {}),
@@ -1534,7 +1851,14 @@ VARIANTS = {
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
     "matmul_nvfp4": (
         "matmul_scaled",
-        {**FOUR_BITS, "a_scales": "*fp8e4nv:16", "b_scales": "*fp8e4nv:16", "VECTOR": 16, "BLOCK_N": 256, "BLOCK_K": 256},
+        {
+            **FOUR_BITS,
+            "a_scales": "*fp8e4nv:16",
+            "b_scales": "*fp8e4nv:16",
+            "VECTOR": 16,
+            "BLOCK_N": 256,
+            "BLOCK_K": 256,
+        },
     ),
     "matmul_across": ("matmul", {"BLOCK_M": 64, "BLOCK_N": 256}),
     "batched": ("batched", {}),
@@ -1548,7 +1872,10 @@ VARIANTS = {
     "queries_across": ("queries", {"BLOCK_M": 64, "BLOCK_N": 64, "DIM": 128}),
     "queries_16": ("queries", {"BLOCK_M": 16, "BLOCK_N": 64, "DIM": 64, "num_warps": 4}),
     "matmul_32": ("matmul", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
-    "matmul_32_tf32": ("matmul", {**dict.fromkeys("abc", "*fp32:16"), "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4}),
+    "matmul_32_tf32": (
+        "matmul",
+        {**dict.fromkeys("abc", "*fp32:16"), "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4},
+    ),
     "matmul_32_e4m3": (
         "matmul",
         {**dict.fromkeys("ab", "*fp8e4nv:16"), "BLOCK_M": 32, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
@@ -1558,10 +1885,21 @@ VARIANTS = {
         {**dict.fromkeys("ab", "*i8:16"), "c": "*i32:16", "BLOCK_M": 32, "BLOCK_K": 64, "ACC": tl.int32},
     ),
     "wrapped": ("wrapped", {}),
-    "wrapped_e4m3": ("wrapped", {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **STRIDES, "BLOCK_K": 128}),
+    "wrapped_e4m3": (
+        "wrapped",
+        {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **STRIDES, "BLOCK_K": 128},
+    ),
     "wrapped_integer": (
         "wrapped",
-        {**dict.fromkeys("ab", "*i8:16"), "c": "*i32:16", **SIZES, **STRIDES, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.int32},
+        {
+            **dict.fromkeys("ab", "*i8:16"),
+            "c": "*i32:16",
+            **SIZES,
+            **STRIDES,
+            "BLOCK_N": 64,
+            "num_warps": 4,
+            "ACC": tl.int32,
+        },
     ),
     "wrapped_bytes": ("wrapped", {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", "BLOCK_K": 128}),
     "across": ("across", {"BLOCK_M": 16, "BLOCK_N": 64, "num_warps": 4, "K": "i32:16"}),
@@ -1636,6 +1974,7 @@ VARIANTS = {
     "nested": ("nested", {}),
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),
+    "centered": ("centered", {}),
     "halves": ("halves", {}),
     "dequantized": ("dequantized", {}),
 }
