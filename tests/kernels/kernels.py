@@ -1297,6 +1297,25 @@ def centered(
 
 
 @triton.jit
+def tilted(
+    q, k, v, o, g, M, N, DIM: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """o = (q @ k.T * g) @ v, where the scores are scaled in their transposed form and turned back in registers."""
+    q_desc = tl.make_tensor_descriptor(q, [M, DIM], [DIM, 1], [BLOCK, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [N, DIM], [DIM, 1], [BLOCK, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [N, DIM], [DIM, 1], [BLOCK, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [M, DIM], [DIM, 1], [BLOCK, DIM])
+    row, column = tl.program_id(0) * BLOCK, tl.arange(0, BLOCK)
+    x = q_desc.load([row, 0])
+    acc = tl.zeros([BLOCK, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        scale = tl.load(g + i + column, mask=i + column < N, other=0.0)
+        scores = tl.trans(tl.trans(tl.dot(x, k_desc.load([i, 0]).T)) * scale[:, None])
+        acc = tl.dot(scores.to(tl.float16), v_desc.load([i, 0]), acc)
+    o_desc.store([row, 0], acc.to(tl.float16))
+
+
+@triton.jit
 def halves(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1654,6 +1673,9 @@ TWILL = {
         "BLOCK_K": 128,
         "num_warps": 4,
     },
+    "tilted": {
+        **dict.fromkeys("qkvo", "*fp16:16"), "g": "*fp32:16", "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 64, "num_warps": 4,
+    },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_columns": {
@@ -1975,6 +1997,7 @@ VARIANTS = {
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),
     "centered": ("centered", {}),
+    "tilted": ("tilted", {}),
     "halves": ("halves", {}),
     "dequantized": ("dequantized", {}),
 }

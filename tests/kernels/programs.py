@@ -44,7 +44,7 @@ FORMS = (
         "rotated",
         "crests",
     ),
-    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized", "centered"),
+    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized", "centered", "tilted"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     "settled",
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),

@@ -205,12 +205,17 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Transposed:
-    """A tile seen with rows and columns exchanged: it can only go to shared memory."""
+    """A tile seen with rows and columns exchanged: it can only go to shared memory, or where each thread has
+    the elements that it had."""
 
     source: Elements
+    literal: bool = False
+    """The source is in a linear layout."""
 
     def __call__(self, point: AnyPoint) -> str:
-        raise ValueError("a tile in registers can only be transposed on its way to shared memory")
+        if not self.literal and not isinstance(self.source, Held):
+            raise ValueError("a tile in registers can only be transposed on its way to shared memory")
+        return self.source(linear_point(point).permuted((1, 0)))
 
 
 def held(name: str, type: Tensor) -> Held:

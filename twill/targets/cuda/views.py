@@ -145,7 +145,7 @@ def _transpose_registers(scope: Scope, op: Op) -> Form:
     if literal(op.result.type):
         order = tuple(int(str(axis)) for axis in _order(op))
         return _map(scope, op, lambda one: one.permuted(order), _nowhere)
-    return form.source if isinstance(form, Transposed) else Transposed(form)
+    return form.source if isinstance(form, Transposed) else Transposed(form, literal(source))
 
 
 def _turned_vector(op: Op, form: Elements) -> Form:
