@@ -486,8 +486,8 @@ MUTANTS = (
     Mutant(
         "grid-y-z",
         f"{CUDA}/launcher.py",
-        '"dim3(grid_x, grid_y, grid_z)"',
-        '"dim3(grid_x, grid_z, grid_y)"',
+        'else "grid" if program.order != AXES else _dim3(AXES)',
+        'else "grid" if program.order != AXES else _dim3((0, 2, 1))',
         "y and z of the grid exchanged",
         ("batched",),
     ),

@@ -8,7 +8,7 @@ as HazardError where the kernel does what it must not do.
 
 import ctypes
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +38,8 @@ TTGIR = "kernel.ttgir"
 ALLOCATED = 1 << 20
 """Bytes that a launcher may allocate on the device: tensor maps of 128 bytes for each thread block."""
 Triple = tuple[int, int, int]
+DIFFERENT: Triple = (2, 3, 5)
+"""Extents of a grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,16 +220,30 @@ def execute(
         else:
             value = numbers[argument.name]
             passed.append(_C[argument.type](value if argument.type.startswith("f") else int(value)))
-    sizes = [ctypes.c_int(extent) for extent in request.grid]
     memory = device.register(np.zeros(ALLOCATED, np.uint8), "memory that the launcher allocates", poison=True)
-    for one in build.host.call(
-        f"{build.manifest.name}_launch",
-        [*passed, *sizes, ctypes.c_void_p(0)],
-        request.processors,
-        (memory, ALLOCATED),
-        lambda address, value, count: device.write(address, np.full(count, value, np.uint8)),
-    ):
-        _launch(build, one, request, device, meter)
+
+    def launched(grid: Triple) -> list[Launched]:
+        sizes = [ctypes.c_int(extent) for extent in grid]
+        return build.host.call(
+            f"{build.manifest.name}_launch",
+            [*passed, *sizes, ctypes.c_void_p(0)],
+            request.processors,
+            (memory, ALLOCATED),
+            lambda address, value, count: device.write(address, np.full(count, value, np.uint8)),
+        )
+
+    blocks = _blocks(request, launched) if request.programs else None
+    for one in launched(request.grid):
+        _launch(build, one, request, device, blocks, meter)
+
+
+def _blocks(request: Request, launched: Callable[[Triple], list[Launched]]) -> tuple[Triple, ...]:
+    """The thread blocks of the programs that are run: the launcher may launch the axes of the grid in another
+    order, which extents that differ show."""
+    grid = next((one.grid for one in launched(DIFFERENT)), DIFFERENT)
+    order = [DIFFERENT.index(extent) for extent in grid if extent in DIFFERENT]
+    x, y, z = order if len(order) == len(DIFFERENT) else range(3)
+    return tuple((one[x], one[y], one[z]) for one in request.programs or ())
 
 
 def _located(array: Array, pointed: Mapping[int, int]) -> Array:
@@ -242,7 +258,14 @@ def _located(array: Array, pointed: Mapping[int, int]) -> Array:
     return changed
 
 
-def _launch(build: Build, one: Launched, request: Request, device: Device, meter: Meter | None) -> None:
+def _launch(
+    build: Build,
+    one: Launched,
+    request: Request,
+    device: Device,
+    blocks: tuple[Triple, ...] | None,
+    meter: Meter | None,
+) -> None:
     if one.shared > one.most_shared:
         raise TwillError(
             f"{one.name} is launched with {one.shared} bytes of shared memory, and at most {one.most_shared}"
@@ -256,7 +279,7 @@ def _launch(build: Build, one: Launched, request: Request, device: Device, meter
         shared=one.shared,
         seed=request.schedule,
         device=device,
-        ctas=request.programs,
+        ctas=blocks,
         meter=meter,
     )
 

@@ -81,6 +81,10 @@ class Descriptor:
     ops: tuple[int, ...]
 
 
+AXES = (0, 1, 2)
+"""x, y and z of a grid."""
+
+
 @dataclass(frozen=True, slots=True)
 class Launch:
     """`threads` of a thread block: all groups, and idle warps that fill up warpgroups. The grid is the
@@ -132,6 +136,9 @@ class Program:
     cluster: int = 1
     """Thread blocks that share loads (`Channel.multicast`), neighbours along x: 1 or 2. Both execute as many
     iterations of every loop that fills such a channel."""
+    order: tuple[int, int, int] = AXES
+    """The axis of programs along each axis of the launch, where its extents allow that: thread blocks begin
+    along x first. A program keeps its indices."""
     even: tuple[int, ...] = ()
     """Of pairs and clusters: numbers, by value id, that follow from the arguments and are even in every
     launch; of clusters, in every launch that takes the kernel with clusters."""

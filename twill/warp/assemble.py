@@ -5,13 +5,14 @@ from dataclasses import replace
 
 from twill.ir.channels import CLAIMS, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
 from twill.ir.loop import Loop, Op
-from twill.ir.program import Descriptor, Program, WarpProgram
+from twill.ir.program import AXES, Descriptor, Program, WarpProgram
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import Pipelined
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import why_not
 from twill.ops.table import lookup, role
 from twill.warp import pipelined_loops, thread_block, tiles_in_flight
+from twill.warp.block_order import block_order
 from twill.warp.copies import element_by_element
 from twill.warp.dataflow import Code, cone, ordering
 from twill.warp.dead_code import without_dead_code
@@ -52,6 +53,7 @@ def assembled(draft: Draft) -> Draft:
         pairs=plan.pairs,
         cluster=plan.cluster,
         claiming=plan.claiming,
+        order=AXES if plan.pairs or plan.cluster > 1 else block_order(code),
         even=plan.even,
         parts=_parts(code, [one.scheduled for one in plan.loops]),
         dependences=barriers,

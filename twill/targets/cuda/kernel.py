@@ -14,7 +14,7 @@ from twill.ir.channels import CLAIMS, DRAINS, Channel, DependenceBarrier, Fillin
 from twill.ir.loop import Scalar, Tensor
 from twill.ir.names import identifier
 from twill.ir.operands import Register
-from twill.ir.program import Program, Variable, WarpProgram
+from twill.ir.program import AXES, Program, Variable, WarpProgram
 from twill.ir.statements import (
     ConsumerRelease,
     Pipelined,
@@ -30,6 +30,7 @@ from twill.targets.cuda.emitter import (
     CLAIMED,
     COUNTER,
     DRAIN,
+    ORDERED,
     PAIR_RANK,
     READY,
     STORES_READ,
@@ -125,6 +126,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     lines = [
         "extern __shared__ uint8_t dynamic_shared[];",
         "const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;",
+        *_in_order(program),
         *device_maps.own(program),
     ]
     declared = _declarations(program)
@@ -150,6 +152,17 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     if not program.tensor_memory:
         return [*lines, _everyone(program), "", *roles, *_left_together(program)]
     return [*lines, *_tensor_memory(program), "", *roles, *_tensor_memory_freed(program)]
+
+
+def _in_order(program: Program) -> list[str]:
+    """The block's place among the programs, and their extents, in place of those of the launch."""
+    if program.order == AXES:
+        return []
+    places = ", ".join(str(program.order.index(axis)) for axis in AXES)
+    return [
+        f"const uint3 blockIdx = of_programs<{places}>(::blockIdx, {ORDERED});",
+        f"[[maybe_unused]] const dim3 gridDim = of_programs<{places}>(::gridDim, {ORDERED});",
+    ]
 
 
 def _instances(one: Variable, masks: Set[str]) -> list[str]:

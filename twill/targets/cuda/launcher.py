@@ -5,15 +5,15 @@ Takes a `Program` and its form with pointer loads by TMA, where it has one; give
 Raises TwillError for a descriptor that can not be generated.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
-from twill.ir.program import Program
+from twill.ir.program import AXES, Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.ops.table import role
 from twill.targets.cuda import device_maps
-from twill.targets.cuda.emitter import indented, line_bytes
+from twill.targets.cuda.emitter import ORDERED, indented, line_bytes
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.scope import Scope
@@ -38,6 +38,8 @@ MAP_TYPES = {
 sign."""
 CLUSTERED = "clustered"
 """Whether the thread blocks of a launch can be clusters that share loads."""
+MOST_ALONG_YZ = 65535
+"""Thread blocks along y or z of a grid (CUDA C++ Programming Guide, technical specifications)."""
 MOST_ROWS = 256
 """Of a box (CUDA driver API, cuTensorMapEncodeTiled)."""
 
@@ -62,7 +64,7 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
         f"/// Launches the kernel; {what}",
         'extern "C" int',
         f"{name}_launch({signature}) {{",
-        *indented([*lines, *_calls(program, name, bytes, form)]),
+        *indented([*lines, *_order(program), *_calls(program, name, bytes, form)]),
         "}",
     ]
 
@@ -102,9 +104,25 @@ def _device_maps(program: Program) -> list[str]:
     ]
 
 
+def _dim3(order: Sequence[int]) -> str:
+    extents = [f"grid_{'xyz'[axis]}" for axis in order]
+    return f"dim3({', '.join(extents)})"
+
+
+def _order(program: Program) -> list[str]:
+    """The grid that is launched, where that is another one than the programs' if its extents allow it."""
+    if program.order == AXES:
+        return []
+    fits = " && ".join(f"grid_{'xyz'[axis]} <= {MOST_ALONG_YZ}" for axis in program.order[1:])
+    return [
+        f"const bool {ORDERED} = {fits};",
+        f"const dim3 grid = {ORDERED} ? {_dim3(program.order)} : {_dim3(AXES)};",
+    ]
+
+
 def _calls(program: Program, name: str, bytes: int, form: TiledForm | None) -> list[str]:
     """The launch of the kernel that the arguments allow."""
-    grid = "dim3(blocks)" if _extents(program) else "dim3(grid_x, grid_y, grid_z)"
+    grid = "dim3(blocks)" if _extents(program) else "grid" if program.order != AXES else _dim3(AXES)
     plain = _with_or_without_cluster(TiledForm(program, {}), f"{name}_kernel", grid, bytes)
     if form is None:
         return plain
@@ -132,6 +150,7 @@ def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
     passed = [*maps(form), *templates(program), *(argument(program, a) for a in program.function.args)]
     passed += [device_maps.MEMORY] if device_maps.made(program) else []
     passed += ["counter.value"] if program.counted else []
+    passed += [ORDERED] if program.order != AXES else []
     launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
     return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
 

@@ -30,7 +30,8 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """Types, functions and variables that generated code uses."""
 _WORDS = """
 by_tma claim claimed claims clustered counter descriptor_a descriptor_b drained dynamic_shared
-grid_x grid_y grid_z i j lanes maps memory n opaque p blocks pair_rank scales_a scales_a_at scales_b
+grid grid_x grid_y grid_z i j lanes maps memory n opaque ordered
+p blocks pair_rank scales_a scales_a_at scales_b
 scales_b_at status stream tensor_memory thread tile_counter tile_number twill warp
 """
 """Variables of the generator."""
@@ -81,7 +82,8 @@ matrix_descriptor max_nan max_nanf mbarrier_arrive mma_sync
 mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence
 mbarrier_arrive_relaxed mbarrier_try_wait mbarrier_wait_relaxed
 mbarrier_wait mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair
-neighbours of_block of_first opaque_false ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
+neighbours of_block of_first of_programs opaque_false
+ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
 read_warp_index registers_decrease registers_fence registers_increase resident_blocks saturate
 scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 stmatrix_x4_transposed
 store_elements store_pair

@@ -4,6 +4,7 @@
 // Build with -gencode=arch=compute_90a,code=sm_90a: the plain sm_90 target has no wgmma and no setmaxnreg.
 #pragma once
 #include "barrier.cuh"
+#include "grid.cuh"
 #include "host.cuh"
 #include "math.cuh"
 #include "arithmetic.cuh"
