@@ -202,7 +202,7 @@ def _shares(code: Code, tied: Ties, loops: Sequence[Scheduled]) -> bool:
 
 def _cost(case: Case, first: Result, one: Scheduled, loops: Sequence[Scheduled]) -> str:
     """What it costs that a loop does not have its own schedule."""
-    alone = f"instead of {first.solution.interval}" if first.solution else "with no schedule found otherwise,"
+    alone = f"instead of {first.solution.interval}" if first.solution else "with no schedule found otherwise"
     reason = "it shares the groups of the loops before it" if loops else "its results are used together"
     return f"{case.name}: interval {one.solution.interval} {alone}, so that {reason}"
 
