@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -124,13 +125,37 @@ def test_sub_tiles_are_taken_where_they_are_faster(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(module, "divided", promising)
     monkeypatch.setattr(module, "pace_of_sm", pace)
-    slow.update({1: 1000.0, 2: 900.0})
+    slow.update({1: 2000.0, 2: 1800.0})
     made = generate(GEMM, OPTIONS)
     assert made.subtile == 2
-    assert made.program.notes[-1] == note(900, 1000)
-    assert f"// {note(900, 1000)}" in made.cuda
-    slow.update({2: 990.0})
+    assert made.program.notes[-1] == note(1800, 2000)
+    assert f"// {note(1800, 2000)}" in made.cuda
+    slow.update({2: 1980.0})
     assert generate(GEMM, OPTIONS).subtile == 1
+
+
+def test_sub_tiles_that_can_not_be_faster_are_not_searched(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The MMAs of an iteration occupy the tensor core for 1024 cycles, however its rows are divided."""
+    searched, taken = list[str](), [0.0]
+    solved = module.solved
+
+    def solve(problem: Problem, *rest: Any) -> Result:
+        searched.append(problem.name)
+        return solved(problem, *rest)
+
+    def promising(inputs: Inputs, whole: Sequence[Case], results: Sequence[Result]) -> Sequence[Case]:
+        return whole
+
+    def pace(made: Generated) -> float:
+        return taken[0]
+
+    monkeypatch.setattr(module, "divided", promising)
+    monkeypatch.setattr(module, "pace_of_sm", pace)
+    for whole, forms in ((1024.0, 1), (2000.0, 2)):
+        searched.clear()
+        taken[0] = whole
+        made = module.candidates(GEMM, OPTIONS, lambda name, event: None, solve=solve)
+        assert (len(searched), made[0].subtile) == (forms, 1)
 
 
 def test_whole_tiles_are_not_generated_where_they_are_refuted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from twill.attempts import Attempt, fastest
+from twill.attempts import Attempt, fastest, least_of_sm
 from twill.diagnostics import TwillError
 from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
 from twill.given import divided_waits, fitting, given, refuse_foreign
@@ -141,13 +141,24 @@ def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]
 
 def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[Generated, ...]:
     """The kernel with sub-tiles; nothing where its loops are not faster than whole tiles, which take `before`
-    cycles."""
-    made = _alternative(replace(inputs, subtile=COUNT), session)
+    cycles. They are not searched where no schedule can be."""
+    inputs = replace(inputs, subtile=COUNT)
+    if not better(_least_of_sm(inputs, session), before):
+        return ()
+    made = _alternative(inputs, session)
     if made is None or not better(cycles := pace_of_sm(made), before):
         return ()
     said = note(cycles, before)
     session.on_progress(made.program.function.name, Progress(0.0, "sub-tiles", 0, "note", said))
     return (noted(replace(made, form=DIVIDED), said),)
+
+
+def _least_of_sm(inputs: Inputs, session: _Session) -> float:
+    """Machine cycles of an SM for an iteration of each loop at least; 0 where they can not be stated."""
+    try:
+        return least_of_sm(cases(_stated(inputs, session)))
+    except TwillError:
+        return 0.0
 
 
 def _with_more_warps(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
