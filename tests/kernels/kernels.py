@@ -1464,6 +1464,24 @@ def drained(
 
 
 @triton.jit
+def doubled(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = the sum of a @ b.T over blocks of K, in integers: from the last block to the first, each added to twice the sum so far; a
+    loop that ends by a condition."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.int32)
+    left = tl.cdiv(K, BLOCK_K)
+    while left > 0:
+        left -= 1
+        acc = acc * 2 + tl.dot(a_desc.load([row, left * BLOCK_K]), b_desc.load([col, left * BLOCK_K]).T, out_dtype=tl.int32)
+    c_desc.store([row, col], acc)
+
+
+@triton.jit
 def continued(
     a, b, c, M, N, K, split, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, FACTOR: tl.constexpr
 ):  # fmt: skip
@@ -1658,6 +1676,7 @@ TWILL = {
     "alternating": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "neighbours": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "drained": STATE,
+    "doubled": {**dict.fromkeys("ab", "*i8:16"), "c": "*i32:16", **SIZES, **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4},
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
@@ -1982,6 +2001,7 @@ VARIANTS = {
     "alternating": ("alternating", {}),
     "neighbours": ("neighbours", {}),
     "drained": ("drained", {}),
+    "doubled": ("doubled", {}),
     "continued": ("continued", {}),
     "matmul_low": ("matmul", {"BLOCK_M": 64}),
     "matmul_half_low": ("matmul_into", {"BLOCK_M": 64, "num_warps": 4}),

@@ -19,6 +19,7 @@ from twill.warp.tasks import Scheduled
 
 FORMS = (
     *("grouped", "searched", "nested", "flattened", "resumed", "drained", "alternating"),
+    "doubled",
     *(
         "matmul_bf16",
         "matmul_e4m3",
@@ -116,7 +117,7 @@ DIVIDED = ("fa_fwd_subtiled_divided",)
 """Examples with the schedule in reports/schedules whose waits divide elementwise operations."""
 RANDOM = (
     *("recurrent_random5", "decayed_random6", "chunked_random9"),
-    *("faded_random1", "exclusive_random2", "biased_random51.sm100"),
+    *("faded_random1", "exclusive_random2", "biased_random51.sm100", "rotated_random72"),
 )
 """Kernels with a schedule of `benchmarks/fuzz_schedules.py`, by its seed, that was once lowered wrong."""
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))

@@ -76,11 +76,14 @@ class Code:
     """Loads of index tiles, by the index of the operation, which every reader executes again."""
     resident: frozenset[int] = frozenset()
     """Buffers that are filled before the loops which read them (`warp.resident`), by value id."""
+    added_to: frozenset[int] = frozenset()
+    """Tiles that MMAs add to, by value id: no indices, even where they are integers."""
 
     def rematerialized(self, op: Op) -> bool:
         """Tiles of indices, conditions and pointers: each reader computes, or loads, the few that its threads
         need."""
-        return addressing(op) or op.index in self.reloaded
+        index = addressing(op) and not any(value.id in self.added_to for value in op.results)
+        return index or op.index in self.reloaded
 
     def loads(self, op: Op) -> bool:
         """It brings a tile to shared memory: by TMA, by copies, or through the registers of threads."""
@@ -127,6 +130,7 @@ def read(module: Module, function: Function) -> Code:
         value_names(function),
         carried={one.id: sources for op in ops.values() for one, sources in _sources(op)},
         moved=frozenset(value.id for op in ops.values() for value in _moved(op)),
+        added_to=frozenset(op.operands[2].id for op in ops.values() if role(op) in ("wgmma", "dot")),
     )
 
 

@@ -14,7 +14,7 @@ from twill.ir.loop import Loop, Op, Token, Value
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
-from twill.ops.table import role
+from twill.ops.table import lookup, role
 from twill.warp.dataflow import (
     ALLOC,
     EFFECTS,
@@ -196,7 +196,9 @@ def _located(code: Code, loop: Loop, graph: Graph) -> Callable[[Value], bool]:
         if maker.index not in inside:
             shown = role(maker) in ("broadcast", "expand")
             return not (shown or code.rematerialized(maker)) and maker.name not in IMPLICIT
-        folded = role(maker) == "constant" or (role(maker) == "layout" and maker.index not in roots)
+        found = lookup(maker.name)
+        view = role(maker) == "layout" or (found is not None and found.kind == "view")
+        folded = role(maker) == "constant" or (view and maker.index not in roots)
         if folded or maker.index in code.reloaded:
             return False
         return not cheap(maker) and (maker.index in roots or not addressing(maker))

@@ -46,8 +46,6 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         float extf_27[32];
         int32_t muli_1;
         int32_t muli_3;
-        float outLHS[16];
-        float outRHS[16];
         float sin_6[4];
         uint32_t truncf_24[8][4];
         float turned_15[16];
@@ -89,27 +87,35 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                 channel_descriptor_load_26.consumer_release(count_descriptor_load_26);
                 // cycle 266, stage 0: ffma.turned_15 (tests/kernels/ttgir/rotated.sm90.ttgir:61:20)
                 {
+                    float outLHS_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) outLHS[i_] = extf_27[((i_ & 15) * 2)];
+                    for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = extf_27[((i_ & 15) * 2)];
+                    float outRHS_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) outRHS[i_] = extf_27[((i_ & 15) * 2 + 1)];
+                    for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = extf_27[((i_ & 15) * 2 + 1)];
                     float turned_13_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS_[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                     float turned_14_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS_[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) turned_15[i_] = (turned_13_[((i_ & 15))] - turned_14_[((i_ & 15))]);
                 }
                 // cycle 305, stage 0: ffma.turned_18 (tests/kernels/ttgir/rotated.sm90.ttgir:64:20)
                 {
+                    float outLHS_[16];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = extf_27[((i_ & 15) * 2)];
+                    float outRHS_[16];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = extf_27[((i_ & 15) * 2 + 1)];
                     float turned_16_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS_[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                     float turned_17_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
+                    for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS_[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                 }
@@ -155,27 +161,35 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     if (i >= 2) channel_acc_22.consumer_release(count_acc_22 + i - 2);
                     // cycle 266, stage 0: ffma.turned_15 (tests/kernels/ttgir/rotated.sm90.ttgir:61:20)
                     {
+                        float outLHS_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) outLHS[i_] = extf_27[((i_ & 15) * 2)];
+                        for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = extf_27[((i_ & 15) * 2)];
+                        float outRHS_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) outRHS[i_] = extf_27[((i_ & 15) * 2 + 1)];
+                        for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = extf_27[((i_ & 15) * 2 + 1)];
                         float turned_13_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_13_[i_] = (outLHS_[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                         float turned_14_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_14_[i_] = (outRHS_[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) turned_15[i_] = (turned_13_[((i_ & 15))] - turned_14_[((i_ & 15))]);
                     }
                     // cycle 305, stage 0: ffma.turned_18 (tests/kernels/ttgir/rotated.sm90.ttgir:64:20)
                     {
+                        float outLHS_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = extf_27[((i_ & 15) * 2)];
+                        float outRHS_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = extf_27[((i_ & 15) * 2 + 1)];
                         float turned_16_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_16_[i_] = (outLHS_[((i_ & 15))] * sin_6[(((i_ >> 2) & 3))]);
                         float turned_17_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
+                        for (int i_ = 0; i_ < 16; ++i_) turned_17_[i_] = (outRHS_[((i_ & 15))] * cos_4[(((i_ >> 2) & 3))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) turned_18[i_] = (turned_16_[((i_ & 15))] + turned_17_[((i_ & 15))]);
                     }

@@ -1,0 +1,348 @@
+"""Random kernels, generated with random options: each is right, or refused with a reason.
+
+    python benchmarks/fuzz_kernels.py --arch sm90 --first 1 --count 20 --out wrong/
+
+Each seed writes a Triton kernel: how operands are loaded, which loop is around the dot, what the loop does
+with it, how results leave; and draws options of `twill codegen`. The kernel is checked as `twill codegen`
+checks it (all orders of its groups, values), and then its PTX is executed on every small problem: loops of 0
+to 4 iterations, ragged ends, once as late as possible and once in a random order. Takes seeds; prints what
+each gave and keeps the kernel, its TTGIR and its CUDA where it is wrong; exit status 1 if one is.
+"""
+
+import sys
+import tempfile
+import textwrap
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from random import Random
+
+import click
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from twill.candidates import candidates
+from twill.diagnostics import DefectError, TwillError
+from twill.emit.files import write
+from twill.emulate.build import Request, load, run, walks
+from twill.emulate.build import wrong as differs
+from twill.emulate.machine.cta import Meter
+from twill.extract.frontend.triton import capture
+from twill.generate import files, right
+from twill.generated import Generated, GenerateOptions
+from twill.inputs import Inputs
+from twill.ir.search import Progress
+from twill.simulate.check import GRIDS, Trial, on_a_grid_apart, trials
+from twill.warp.plan import Options as Lowering
+
+INSTRUCTIONS = 400_000
+"""Of warps, at most, for one kernel."""
+TYPES = {
+    "fp16": ("*fp16:16", "tl.float16", (32, 64)),
+    "bf16": ("*bf16:16", "tl.bfloat16", (32, 64)),
+    "tf32": ("*fp32:16", "tl.float32", (16, 32)),
+    "e4m3": ("*fp8e4nv:16", "tl.float8e4nv", (32, 64)),
+    "e5m2": ("*fp8e5:16", "tl.float8e5", (32, 64)),
+    "int8": ("*i8:16", "tl.int8", (32, 64)),
+}
+"""Of operands: of the array, of the elements, and depths of a tile."""
+LEFT = {
+    "descriptor": "x = a_desc.load([row, k.to(tl.int32)])",
+    "masked": "x = tl.load(a + m[:, None] * K + (k + ks)[None, :], (m < M)[:, None] & (k + ks < K)[None, :], other=0.0)",
+    "plain": "x = tl.load(a + m[:, None] * stride + (k + ks)[None, :])",
+    "wide": "x = tl.load(a + m.to(tl.int64)[:, None] * stride + (k + ks)[None, :], (k + ks < K)[None, :], other=0.0)",
+    "gathered": "x = tl.load(a + tl.load(rows + m)[:, None] * K + (k + ks)[None, :], (k + ks < K)[None, :], other=0.0)",
+    "conditional": """\
+if k + BLOCK_K > K:
+    x = tl.load(a + m[:, None] * K + (k + ks)[None, :], (k + ks < K)[None, :], other=0.0)
+else:
+    x = tl.load(a + m[:, None] * K + (k + ks)[None, :])""",
+}
+RIGHT = {
+    "transposed": "y = b_desc.load([col, k.to(tl.int32)]).T",
+    "straight": "y = c_desc.load([k.to(tl.int32), col])",
+    "masked": "y = tl.load(b + (k + ks)[:, None] * N + n[None, :], (k + ks < K)[:, None] & (n < N)[None, :], other=0.0)",
+    "masked transposed": "y = tl.load(b + n[None, :] * K + (k + ks)[:, None], (k + ks < K)[:, None] & (n < N)[None, :], other=0.0)",
+}
+LOOPS = {
+    "steps": "for k in range(0, K, BLOCK_K):",
+    "counted": "for i in range(tl.cdiv(K, BLOCK_K)):\n    k = i * BLOCK_K",
+    "loaded": "for i in range(tl.load(bounds + tl.program_id(1)), tl.load(bounds + tl.program_id(1) + 1)):\n    k = i * BLOCK_K",
+    "backward": "for i in range(tl.cdiv(K, BLOCK_K) - 1, -1, -1):\n    k = i * BLOCK_K",
+    "down": "for k in range((tl.cdiv(K, BLOCK_K) - 1) * BLOCK_K, -1, -BLOCK_K):",
+    "while": "left = tl.cdiv(K, BLOCK_K)\nwhile left > 0:\n    left -= 1\n    k = left * BLOCK_K",
+    "strided": "for k in range(tl.program_id(1) * BLOCK_K, K, 2 * BLOCK_K):",
+    "causal": "for k in range(0, min(K, row + BLOCK_M), BLOCK_K):",
+    "long": "for k in range(tl.program_id(1).to(tl.int64) * BLOCK_K, K.to(tl.int64), BLOCK_K):",
+    "nested": "for t in range(taps):\n  for k in range(t * BLOCK_K, K, BLOCK_K):",
+    "tiles": "for t in range(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.num_programs(0)):\n  for k in range(0, K, BLOCK_K):",
+    "guarded": "if K > 2 * BLOCK_K:\n  for k in range(0, K, BLOCK_K):",
+}
+BODIES = {
+    "plain": "acc = tl.dot(x, y, acc, out_dtype=ACC)",
+    "skipped": "if tl.load(flags + k // BLOCK_K) % 2 == 0:\n    acc = tl.dot(x, y, acc, out_dtype=ACC)",
+    "fading": "acc = acc * 2 + tl.dot(x, y, out_dtype=ACC)",
+    "highest": "s = tl.dot(x, y, out_dtype=ACC)\nbest = tl.maximum(best, tl.max(s, 1))\nacc += s",
+    "sums": "s = tl.dot(x, y, out_dtype=ACC)\ntotal += tl.sum(s, 0)\nacc = tl.maximum(acc, s)",
+    "lagging": "s = tl.dot(x, y, out_dtype=ACC)\nacc += tl.where(before > 0, s, before)\nbefore = s",
+    "counted": "acc = tl.dot(x, y, acc, out_dtype=ACC)\ncount += 1 + k",
+    "kept": "s = tl.dot(x, y, out_dtype=ACC)\ntl.store(notes + (k + m)[:, None] * N + n[None, :], s, (n < N)[None, :])\nacc += s",
+    "added": "s = tl.dot(x, y, out_dtype=ACC)\ntl.atomic_add(sums + n, tl.sum(s, 0), n < N)\nacc += s",
+    "pair": "acc = tl.dot(x, y, acc, out_dtype=ACC)\nother = tl.dot(x, y * 2, other, out_dtype=ACC)",
+    "peeked": "seen += tl.sum(acc, 1)\nacc = tl.dot(x, y, acc, out_dtype=ACC)",
+    "chained": "s = tl.dot(x, y, out_dtype=ACC)\nz = tl.load(v + (col + cs)[:, None] * BLOCK_N + cs[None, :])\nacc = tl.dot(s.to(TYPE), z, acc, out_dtype=ACC)",
+    "online": """\
+s = tl.dot(x, y, out_dtype=ACC)
+top = tl.maximum(peak, tl.max(s, 1))
+p = tl.exp2((s - top[:, None]) * 0.125)
+rate = tl.exp2((peak - top) * 0.125)
+weight = weight * rate + tl.sum(p, 1)
+z = tl.load(v + (col + cs)[:, None] * BLOCK_N + cs[None, :])
+acc = tl.dot(p.to(TYPE), z, acc * rate[:, None], out_dtype=ACC)
+peak = top""",
+    "windowed": "s = tl.dot(x, y, out_dtype=ACC)\nacc += tl.where((k + m)[:, None] >= n[None, :], s, 0)",
+}
+BEFORE = {
+    "highest": "best = tl.full([BLOCK_M], -1000, ACC)",
+    "sums": "total = tl.zeros([BLOCK_N], ACC)",
+    "lagging": "before = tl.zeros([BLOCK_M, BLOCK_N], ACC)",
+    "counted": "count = 0",
+    "pair": "other = tl.zeros([BLOCK_M, BLOCK_N], ACC)",
+    "peeked": "seen = tl.zeros([BLOCK_M], ACC)",
+    "online": "peak = tl.full([BLOCK_M], -1000, ACC)\nweight = tl.full([BLOCK_M], 1, ACC)",
+}
+BEHIND = {
+    "highest": "tl.store(o + m, best.to(tl.float32))",
+    "sums": "tl.store(o + n, total.to(tl.float32))",
+    "counted": "acc += count.to(ACC)",
+    "pair": "acc += tl.maximum(other, 1)",
+    "peeked": "acc += seen[:, None]",
+    "online": "acc = acc / weight[:, None]\ntl.store(o + m, peak + tl.log2(weight))",
+}
+STORES = {
+    "descriptor": "d_desc.store([row, col], acc.to(tl.float32))",
+    "masked": "tl.store(d + m[:, None] * N + n[None, :], acc.to(tl.float32), (m < M)[:, None] & (n < N)[None, :])",
+    "again": "at = d + m[:, None] * N + n[None, :]\ninside = (m < M)[:, None] & (n < N)[None, :]\ntl.store(at, tl.load(at, inside, other=0.0) * 0.5 + acc, inside)",
+    "atomic": "tl.atomic_add(d + m[:, None] * N + n[None, :], acc.to(tl.float32), (m < M)[:, None] & (n < N)[None, :])",
+    "two": "d_desc.store([row, col], acc.to(tl.float32))\ntl.store(o + m, tl.sum(acc, 1).to(tl.float32), m < M)",
+}
+RETURNS = ("", "", "", "if row >= M:\n    return", "if tl.load(flags + tl.program_id(1)) % 4 == 3:\n    return")
+POINTERS = {
+    **dict.fromkeys(("d", "o", "notes", "sums"), "*fp32:16"),
+    **dict.fromkeys(("rows", "bounds", "flags"), "*i32:16"),
+}
+SCALARS = ("M", "N", "K", "stride")
+WHOLE = ("highest", "lagging", "peeked", "sums", "added", "online", "chained")
+"""Of bodies, those that int8 does not have: sums of floats, or operands of 8 bits from an accumulator."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kernel:
+    """A Triton kernel with what it is compiled with."""
+
+    drawn: str
+    text: str
+    settings: Mapping[str, object]
+
+
+def kernel(seed: int) -> Kernel:
+    """The kernel of a seed."""
+    draw = Random(seed)
+    element = draw.choice(("fp16", "fp16", "fp16", "bf16", "tf32", "e4m3", "e5m2", "int8"))
+    pointer, inner, depths = TYPES[element]
+    bodies = [one for one in BODIES if element != "int8" or one not in WHOLE]
+    left, loop, body = draw.choice([*LEFT]), draw.choice([*LOOPS]), draw.choice(bodies)
+    way = draw.choice([*RIGHT])
+    store, leave = draw.choice([*STORES]), draw.choice(RETURNS)
+    warps = draw.choice((4, 4, 8))
+    tile = {
+        "BLOCK_M": draw.choice((16, 32, 64, 64, 128) if warps == 4 else (64, 128)),
+        "BLOCK_N": draw.choice((16, 32, 64, 64, 128)),
+        "BLOCK_K": draw.choice(depths),
+    }
+    divisible = ":16" if draw.random() < 0.7 or "descriptor" in (left, store) or "masked" not in way else ""
+    settings = {
+        **{**POINTERS, "a": pointer, "b": pointer, "v": pointer},
+        **dict.fromkeys(SCALARS, f"i32{divisible}"),
+        "taps": "i32",
+        **tile,
+        "num_warps": warps,
+    }
+    named = f"{element} {left} / {way} / {loop} / {body} / {store} {tile} {warps} warps{divisible} {leave[:12]!r}"
+    return Kernel(named, _text(settings, inner, element, (left, way, loop, body, store, leave)), settings)
+
+
+def _text(settings: Mapping[str, object], inner: str, element: str, parts: Sequence[str]) -> str:
+    left, way, loop, body, store, leave = parts
+    constants = [f"{name}: tl.constexpr" for name in settings if name.startswith("BLOCK")]
+    arguments = [name for name in settings if not name.startswith(("BLOCK", "num_"))]
+    accumulator = "tl.int32" if element == "int8" else "tl.float32"
+    code = "\n".join((LEFT[left], RIGHT[way], BODIES[body].replace("TYPE", inner)))
+    around = LOOPS[loop]
+    depth = len(around.splitlines()[-1]) - len(around.splitlines()[-1].lstrip())
+    deeper = depth + (4 if around.endswith(":") else 0)
+    lines = [
+        "row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N",
+        *leave.splitlines(),
+        "m, n, ks, cs = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_N)",
+        *_descriptors(left, way, store),
+        "acc = tl.zeros([BLOCK_M, BLOCK_N], ACC)",
+        *BEFORE.get(body, "").splitlines(),
+        *around.splitlines(),
+        *textwrap.indent(code, " " * deeper).splitlines(),
+        *BEHIND.get(body, "").splitlines(),
+        *STORES[store].splitlines(),
+    ]
+    head = f"@triton.jit\ndef kernel({', '.join((*arguments, *constants))}):\n"
+    text = head + textwrap.indent("\n".join(lines), "    ").replace("ACC", accumulator)
+    return f"import triton\nimport triton.language as tl\n\n\n{text}\n"
+
+
+def _descriptors(left: str, way: str, store: str) -> list[str]:
+    made = (
+        (left == "descriptor", "a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])"),
+        (way == "transposed", "b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])"),
+        (way == "straight", "c_desc = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BLOCK_K, BLOCK_N])"),
+        (
+            store in ("descriptor", "two"),
+            "d_desc = tl.make_tensor_descriptor(d, [M, N], [N, 1], [BLOCK_M, BLOCK_N])",
+        ),
+    )
+    return [text for wanted, text in made if wanted]
+
+
+def options(seed: int, arch: str) -> tuple[dict[str, object], Lowering]:
+    """What is drawn besides the kernel: options of the problem, and of lowering."""
+    draw = Random(f"options {seed}")
+    problem: dict[str, object] = {
+        "groups": draw.choice((None, None, 1, 2, 3)),
+        "registers": draw.choice((None, None, None, 128, 224)),
+        "shared": draw.choice((None, None, None, 60000, 108000)),
+        "subtile": draw.choice((1, 1, 1, 2)),
+        "persistent": draw.random() < 0.2,
+        "polynomial_exp2": draw.random() < 0.2,
+        "divide_waits": draw.choice((None, None, True, False)),
+        "cross_group": draw.random() < 0.85,
+    }
+    on_hopper = arch == "sm90"
+    lowering = Lowering(
+        most=draw.choice((8, 8, 2, 1)),
+        blocks=draw.choice((None, None, 1)),
+        cluster=2 if on_hopper and draw.random() < 0.1 else 1,
+        pairs=not on_hopper and draw.random() < 0.1,
+        alternate=draw.random() < 0.8,
+        tiles=draw.choice((None, None, None, 2)) if problem["persistent"] else None,
+    )
+    return problem, lowering
+
+
+def tried(seed: int, arch: str, seconds: float, keep: Path) -> str:
+    """What a seed gives."""
+    made, (problem, lowering) = kernel(seed), options(seed, arch)
+    source, ttgir = keep / "kernel.py", keep / "kernel.ttgir"
+    source.write_text(made.text, encoding="utf-8")
+    try:
+        ttgir.write_text(capture(str(source), "kernel", arch, dict(made.settings)), encoding="utf-8")
+    except TwillError as refused:
+        return f"not compiled: {str(refused)[:200]}"
+    plain = Inputs(str(ttgir), arch=arch)
+    drawn = replace(plain, **problem)  # pyright: ignore[reportArgumentType]
+    said = _generated(drawn, GenerateOptions(time_limit=seconds, lowering=lowering), keep)
+    if not said.startswith("refused"):
+        return said
+    return f"{said}; plainly {_generated(plain, GenerateOptions(time_limit=seconds), keep)}"
+
+
+def _generated(inputs: Inputs, wanted: GenerateOptions, keep: Path) -> str:
+    """What the kernel gives with some options."""
+    try:
+        (one, *_) = candidates(inputs, wanted, silent)
+    except DefectError as wrong:
+        return f"WRONG, not generated: {wrong.message}"
+    except TwillError as refused:
+        return f"refused: {refused.message}"
+    for name, text in files(one).items():
+        write(keep / name, text())
+    try:
+        right((one,), wanted, silent)
+        return _executed(one, keep)
+    except TwillError as wrong:
+        return f"WRONG: {wrong.message}"
+
+
+def _executed(one: Generated, keep: Path) -> str:
+    """The PTX on every small problem."""
+    build, meter, done, values = load(keep), Meter(INSTRUCTIONS, lambda count: None), 0, 0
+    for number, trial in enumerate(trials(one.program)):
+        try:
+            found = on_a_grid_apart(
+                one.program,
+                trial,
+                GRIDS[0],
+                lambda grid, trial=trial, number=number: run(
+                    build, _request(one, trial, grid, number % 2 * (number + 1)), meter
+                ),
+                lambda found: differs(build, found) is None,
+            )
+        except TwillError as problem:
+            if "instructions" in problem.message and "budget" in type(problem).__name__.lower():
+                return f"right in {done} runs, {values} values, then the budget was spent"
+            raise TwillError(f"{problem.message} with {trial.shown}") from problem
+        if different := differs(build, found):
+            raise TwillError(
+                f"the PTX computes a wrong {different.argument}: {different.error:.1e} with {trial.shown}"
+            )
+        done, values = done + 1, values + sum(one.values for one in found)
+    return f"right in {done} runs, {values} values"
+
+
+def _request(one: Generated, trial: Trial, grid: tuple[int, int, int], schedule: int) -> Request:
+    if walks(one.program.function):
+        return Request(trial.numbers, grid, schedule=schedule)
+    x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
+    first = x // 2 * 2
+    places = ((first, y, z), (first + 1, y, z)) if one.program.clustered else ((x, y, z),)
+    width = first + 2 if one.program.clustered else trial.grid["grid.x"]
+    return Request(
+        trial.numbers, (width, trial.grid["grid.y"], trial.grid["grid.z"]), places, schedule=schedule
+    )
+
+
+def silent(name: str, event: Progress) -> None:
+    """No progress is shown."""
+
+
+def guarded(attempt: Callable[[], str]) -> str:
+    """What an attempt says; that it crashed, where it raises something else than a TwillError."""
+    try:
+        return attempt()
+    except Exception:  # a defect, whatever it is
+        return f"WRONG, crashed: {traceback.format_exc()[-600:]}"
+
+
+@click.command(help=__doc__)
+@click.option("--arch", default="sm90", show_default=True)
+@click.option("--first", default=1, show_default=True, help="The first seed.")
+@click.option("--count", default=10, show_default=True, help="Seeds.")
+@click.option("--time-limit", default=8.0, show_default=True, help="Seconds for each search.")
+@click.option("--out", type=click.Path(path_type=Path, file_okay=False), help="Where wrong kernels stay.")
+@click.option("--show", is_flag=True, help="Print the kernels, and stop.")
+def main(arch: str, first: int, count: int, time_limit: float, out: Path | None, show: bool) -> None:
+    wrong = 0
+    for seed in range(first, first + count):
+        if show:
+            click.echo(f"# {kernel(seed).drawn}\n# {options(seed, arch)}\n{kernel(seed).text}")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            said = guarded(lambda seed=seed, folder=folder: tried(seed, arch, time_limit, Path(folder)))
+            click.echo(f"{seed}: {kernel(seed).drawn}\n    {said}")
+            if "WRONG" in said:
+                wrong += 1
+                for file in Path(folder).iterdir() if out else ():
+                    write(out / str(seed) / file.name, file.read_text(encoding="utf-8"))  # pyright: ignore
+    raise SystemExit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()
