@@ -1482,6 +1482,31 @@ def doubled(
 
 
 @triton.jit
+def overwritten(
+    a, b, c, d, o, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """d = a @ b.T of the last block of K, and in its place a @ c.T where that is positive; o = the sums of a @ b.T along columns, and
+    in their place the highest numbers of a @ c.T: each is stored over what was stored before."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    place = d + m[:, None] * N + n[None, :]
+    total, highest = tl.zeros([BLOCK_N], tl.float32), tl.full([BLOCK_M], -1000.0, tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = a_desc.load([row, k])
+        s = tl.dot(x, b_desc.load([col, k]).T)
+        tl.store(place, s)
+        total += tl.sum(s, 0)
+        t = tl.dot(x, c_desc.load([col, k]).T)
+        tl.store(place, t, t > 0)
+        highest = tl.maximum(highest, tl.max(t, 1))
+    tl.store(o + n, total)
+    tl.store(o + m, highest)
+
+
+@triton.jit
 def continued(
     a, b, c, M, N, K, split, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, FACTOR: tl.constexpr
 ):  # fmt: skip
@@ -1677,6 +1702,9 @@ TWILL = {
     "neighbours": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "drained": STATE,
     "doubled": {**dict.fromkeys("ab", "*i8:16"), "c": "*i32:16", **SIZES, **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4},
+    "overwritten": {
+        **HALF, **dict.fromkeys("do", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
@@ -2002,6 +2030,7 @@ VARIANTS = {
     "neighbours": ("neighbours", {}),
     "drained": ("drained", {}),
     "doubled": ("doubled", {}),
+    "overwritten": ("overwritten", {}),
     "continued": ("continued", {}),
     "matmul_low": ("matmul", {"BLOCK_M": 64}),
     "matmul_half_low": ("matmul_into", {"BLOCK_M": 64, "num_warps": 4}),

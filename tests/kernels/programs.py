@@ -19,7 +19,7 @@ from twill.warp.tasks import Scheduled
 
 FORMS = (
     *("grouped", "searched", "nested", "flattened", "resumed", "drained", "alternating"),
-    "doubled",
+    *("doubled", "overwritten"),
     *(
         "matmul_bf16",
         "matmul_e4m3",
@@ -84,7 +84,7 @@ BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4")
 BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
-    *("straight", "guarded", "skipping", "stacked"),
+    *("straight", "guarded", "skipping", "stacked", "overwritten"),
     *("matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low"),
     *BLOCK_SCALED,
 )
@@ -118,6 +118,7 @@ DIVIDED = ("fa_fwd_subtiled_divided",)
 RANDOM = (
     *("recurrent_random5", "decayed_random6", "chunked_random9"),
     *("faded_random1", "exclusive_random2", "biased_random51.sm100", "rotated_random72"),
+    *("overwritten_random3", "overwritten_random1.sm100"),
 )
 """Kernels with a schedule of `benchmarks/fuzz_schedules.py`, by its seed, that was once lowered wrong."""
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))

@@ -151,6 +151,7 @@ class _Costing:
         together = (
             v.writers for v in self.graph.values if v.tile.place == "registers" and len(v.writers) > 1
         )
+        ordered = tuple((edge.src, edge.dst) for edge in self.graph.edges if self._orders_stores(edge))
         return Problem(
             name=self.graph.name,
             machine=self.machine.name,
@@ -160,8 +161,16 @@ class _Costing:
             values=values,
             limits=self.limits,
             source=self.graph.source,
-            together=tuple(together),
+            together=(*together, *ordered),
         )
+
+    def _orders_stores(self, edge: ir.Edge) -> bool:
+        """Between stores to the same global memory: no barrier of a loop orders those of two groups. (Those
+        of the next iteration have the same ends.)"""
+        one, other = self.graph.node(edge.src), self.graph.node(edge.dst)
+        lines = {node.location.line for node in (one, other) if node.location is not None}
+        divided = len(lines) == 1  # sub-tiles have divided one store, whose order in itself is not defined
+        return edge.kind == "waw" and not edge.distance and one.kind == other.kind == "store" and not divided
 
     # --- checks --------------------------------------------------------------------------------------------
 

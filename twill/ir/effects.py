@@ -191,3 +191,10 @@ def at(statement: Statement) -> At:
             return At()
         case _:
             return statement.at
+
+
+def drained_after(loop: Pipelined) -> int:
+    """How many times more than N iterations `short` is executed where it is predicated: until its latest
+    statement has been. Releases may be later than all that the stages count."""
+    offsets = (at(one).iteration.offset for one in loop.short if not isinstance(one, Move))
+    return max(loop.stages - 1, *offsets, 0)

@@ -151,7 +151,10 @@ class Program:
     are kept, fewer accesses are in flight, and addresses in tensor memory's loops are computed again."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
-    """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all."""
+    """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all; all, too,
+    where stores are ordered by it."""
+    orders_stores: bool = False
+    """TensorMemorySync orders what the groups write to global memory."""
     notes: tuple[str, ...] = ()
     """Decisions in words: what was split, which waits the order of groups needs, what sharing costs."""
     warnings: tuple[str, ...] = ()

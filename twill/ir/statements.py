@@ -363,8 +363,9 @@ class Pipelined:
     """Initial values of accumulators that MMAs write without reading (`not_first`): executed where N = 0,
     needless otherwise."""
     predicated: bool = False
-    """`short` is the steady state once more, executed for i = 0 .. N + s - 2: statements for iterations that
-    there are not do nothing, moves are always executed."""
+    """`short` is the steady state once more, executed for i = 0, 1 .. until the latest of its statements has
+    been for iteration N - 1 (`ir.effects.drained_after`): statements for iterations that there are not do
+    nothing, moves are always executed."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
-from twill.ir.effects import at
+from twill.ir.effects import at, drained_after
 from twill.ir.operands import Iteration
 from twill.ir.statements import (
     Advance,
@@ -167,7 +167,7 @@ def _one_by_one(
 def _predicated(
     walk: _Walk, loop: Pipelined, total: int, inside: Callable[[int], Action]
 ) -> Iterator[Action]:
-    for i in range(total + loop.stages - 1):
+    for i in range(total + drained_after(loop)):
         for action in _list(walk, loop.short, inside(i)):
             if isinstance(action.statement, Move) or 0 <= action.number < total:
                 yield action

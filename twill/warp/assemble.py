@@ -57,7 +57,8 @@ def assembled(draft: Draft) -> Draft:
         even=plan.even,
         parts=_parts(code, [one.scheduled for one in plan.loops]),
         dependences=barriers,
-        synchronized=plan.synchronized or tuple(g.id for g in plan.granted if ordering(code)),
+        orders_stores=plan.orders_stores,
+        synchronized=plan.synchronized or tuple(g.id for g in plan.granted if plan.orders_stores),
         notes=(
             *_notes(plan.loops, memory),
             *_loads_through_registers(code, plan.loops),
@@ -116,6 +117,7 @@ def _body(
         plan.entered,
         plan.initial_stores,
         ordering(plan.kernel.code),
+        plan.between,
     )
 
 

@@ -76,6 +76,8 @@ class Body:
 
     barriers: frozenset[int] = frozenset()
     """Barriers at which all groups synchronize."""
+    between: frozenset[int] = frozenset()
+    """Stores before which they do."""
 
     @property
     def code(self) -> Code:
@@ -209,6 +211,8 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
 
 
 def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
+    if op.index in body.between:
+        yield TensorMemorySync()
     if op.index in body.loops:
         yield from _loop(body, op)
     elif op.name == LOAD:

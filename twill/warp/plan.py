@@ -17,7 +17,7 @@ from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import multicast, pairs, thread_block, tiles_in_flight
 from twill.warp.channels import ChannelPlan, distinct, merged, of_loop
-from twill.warp.dataflow import STORES, Code, into_shared, loaded
+from twill.warp.dataflow import STORES, Code, into_shared, loaded, ordering
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.kernel import Group, Kernel, Settings
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
@@ -35,7 +35,7 @@ from twill.warp.residency import (
     stays_in_cache,
 )
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
-from twill.warp.stored_before import stored_by_several
+from twill.warp.stored_before import between, stored_by_several
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tiles_in_flight import TilesInFlight
@@ -112,6 +112,10 @@ class Plan:
     each loop."""
     entered: frozenset[int] = frozenset()
     """Loops before which these synchronize."""
+    orders_stores: bool = False
+    """All groups synchronize where that orders what they store."""
+    between: frozenset[int] = frozenset()
+    """Stores before which they do: another group has stored to the same memory."""
     initial_stores: Mapping[int, int] = field(default_factory=dict[int, int])
     """Stores to tensor memory that matter only where a loop has no iteration, with that loop."""
     tiles: TilesInFlight | None = None
@@ -256,6 +260,7 @@ def planned(design: Design) -> Plan:
     deferred = deferred_reductions(code, inside)
     storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
     several = stored_by_several(code, storing, non_loop.owner)
+    ordered = between(code, non_loop.owner, (part.scheduled.loop.op.index for part in parts))
     return Plan(
         code.module,
         kernel,
@@ -274,6 +279,8 @@ def planned(design: Design) -> Plan:
         alternate=options.alternate,
         synchronized=tuple(group.id for group in granted) if several else (),
         entered=frozenset(part.scheduled.loop.op.index for part in parts) if several else frozenset(),
+        orders_stores=several or bool(ordered or ordering(code)),
+        between=ordered,
     )
 
 

@@ -12,9 +12,11 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Tensor, TensorDesc, Value
 from twill.ops.table import lookup, role
 from twill.warp.dataflow import EFFECTS, LOAD, Code, ordering
+from twill.warp.disjoint import disjoint
 from twill.warp.store_warp import POINTERS, alike
 
 HELP = "keep it in registers, or put tl.debug_barrier() behind the stores and before a loop that loads it"
+GROUPS = "give --groups 2: then one group computes and stores"
 
 ATOMIC = frozenset({"atomic", "atomic_exchange"})
 
@@ -50,6 +52,63 @@ def stored_by_several(code: Code, inside: Mapping[int, int], outside: Mapping[in
         for one in inside
         for other in outside
         if code.ops[one].name in EFFECTS and code.ops[other].name in EFFECTS
+    )
+
+
+def between(code: Code, owner: Mapping[int, int], around: Iterable[int]) -> frozenset[int]:
+    """Before which stores outside of the loops `around`, by index, all groups synchronize: another group has
+    stored to the same memory since they last did. `owner` gives the groups of stores. Raises TwillError where
+    not all groups come to such a store."""
+    loops, found, since = frozenset(around), set[int](), list[int]()
+    for index in sorted(owner):
+        store = code.ops[index]
+        if store.name not in EFFECTS:
+            continue
+        if any(_ordered(code, owner, one, index) for one in since):
+            if not _by_all_groups(code, store, loops):
+                what = f"{store.name} to memory that another group stores to before"
+                raise code.refuse(what, store, GROUPS)
+            found.add(index)
+            since.clear()
+        since.append(index)
+    return frozenset(found)
+
+
+def _ordered(code: Code, owner: Mapping[int, int], one: int, other: int) -> bool:
+    """Whether two groups store to the same memory, in an order that matters."""
+    first, second = code.ops[one], code.ops[other]
+    if owner[one] == owner[other] or alike(first, second) or _parts_of_one(first, second):
+        return False
+    same = _roots(code, first.operands[0]) & _roots(code, second.operands[0])
+    return bool(same) and not _exclusive(code, first, second) and not disjoint(code, first, second)
+
+
+def _parts_of_one(one: Op, other: Op) -> bool:
+    """Whether sub-tiles have divided one store into both: copies of an operation keep its line. They write to
+    places of their own, as the order within one store is not defined either."""
+    return one.location.line == other.location.line
+
+
+def _exclusive(code: Code, one: Op, other: Op) -> bool:
+    """Whether they are on two sides of a branch."""
+    return any(
+        role(op) == "if" and len({_side(op, one), _side(op, other)} - {None}) == 2 for op in code.ops.values()
+    )
+
+
+def _side(branch: Op, op: Op) -> int | None:
+    for i, side in enumerate(branch.regions):
+        own = (one for block in side.blocks for top in block.ops for one in (top, *top.inner()))
+        if any(one.index == op.index for one in own):
+            return i
+    return None
+
+
+def _by_all_groups(code: Code, op: Op, loops: frozenset[int]) -> bool:
+    """Whether only loops are around an operation, and in each one of those that all groups execute."""
+    around = [one for one in code.ops.values() if any(inner.index == op.index for inner in one.inner())]
+    return all(
+        role(one) in ("for", "while") and any(inner.index in loops for inner in one.inner()) for one in around
     )
 
 

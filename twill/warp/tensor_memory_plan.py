@@ -35,14 +35,16 @@ def with_tensor_memory(plan: Plan) -> Plan:
     initial = tensor_memory.initial_stores(code, inside)
     left = [op for op in outside if op.index not in initial]
     entered = tensor_memory.entered(code, [part.scheduled.loop for part in plan.loops], left)
-    if plan.alternate and not any(one.barriers for one in found.values()):
-        groups = _synchronized(plan, outside)
+    everybody = tuple(group.id for group in plan.granted)
+    groups = everybody if plan.orders_stores else _synchronized(plan, outside)
+    alternates = plan.alternate and not plan.orders_stores
+    if alternates and not any(one.barriers for one in found.values()):
         kernel = _alternating(kernel, inside, alternating.alternating(code, inside, left, groups, entered))
     return replace(
         plan,
         kernel=kernel,
-        synchronized=_synchronized(plan, outside),
-        entered=entered,
+        synchronized=groups,
+        entered=plan.entered | entered,
         initial_stores=initial,
     )
 

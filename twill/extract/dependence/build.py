@@ -388,9 +388,13 @@ class Builder:
         table: defaultdict[int, list[tuple[Op, int]]] = defaultdict(list)
         for op in self.nodes:
             for operand in () if self.folding.moves_nothing(op) else self.body.reads(op):
-                for origin in self.body.origins(operand, self.folding.moves_nothing):
+                for origin in self.body.origins(operand, self._within_readers):
                     table[origin.value.id].append((op, origin.distance))
         return table
+
+    def _within_readers(self, op: Op) -> bool:
+        """Its readers read what it is made from: it moves nothing, or they compute it, such as a mask."""
+        return self.folding.moves_nothing(op) or self.folding.away(op)
 
     # --- from outside the loop -----------------------------------------------------------------------------
 

@@ -174,7 +174,7 @@ def accesses(body: Body, folding: Folding, op: Op) -> tuple[Access, ...]:
         case "load":
             return tuple(_load(body, op))
         case "store":
-            return (Access(global_root(body, op.operands[0]), "modify"),)
+            return tuple(Access(one, "modify") for one in _stored_roots(body, op.operands[0]))
         case "reduce":
             return (Access(global_root(body, op.operands[0]), "reduce"),)
         case "alloc":
@@ -297,6 +297,16 @@ def global_root(body: Body, value: Value) -> Value:
         if op is None or role(op) not in POINTERS:
             return value
         value = op.operands[0]
+
+
+def _stored_roots(body: Body, address: Value) -> Iterator[Value]:
+    """What a store may write to: for a descriptor, also the argument that it describes, which others may
+    describe too."""
+    root = global_root(body, address)
+    yield root
+    op = body.definer(root)
+    if op is not None and role(op) == "descriptor":
+        yield global_root(body, op.operands[0])
 
 
 def _global(root: Value) -> bool:

@@ -87,15 +87,13 @@ def barrier_wait(emitter: Emitter, it: BarrierWait) -> list[str]:
 
 
 def tensor_memory_sync(emitter: Emitter) -> list[str]:
-    """The MMAs of this group are complete, then the groups synchronize. Without tensor memory, what the
+    """The MMAs of this group are complete, then the groups synchronize. Where that orders stores, what the
     group has written is complete, and what follows sees it, by TMA too."""
     lines = list[str]()
+    written, seen = _stores_ordered(emitter)
     if not emitter.program.tensor_memory:
-        stores = any(isinstance(one, StoreTile) for one in walk(emitter.group.body))
-        wait = ["if (thread.leader) tma_wait<0>();"] if stores else []
         threads = sum(32 * group.warps for group in emitter.program.groups)
-        sync = f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});"
-        return [*wait, "__threadfence();", sync, "fence_async();"]
+        return [*written, f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});", *seen]
     if issues(emitter.group):
         commit = f"if (elect_one()) tcgen05_commit({DRAIN}{emitter.group.id});"
         if emitter.program.pairs:
@@ -108,7 +106,17 @@ def tensor_memory_sync(emitter: Emitter) -> list[str]:
         32 * group.warps for group in emitter.program.groups if group.id in emitter.program.synchronized
     )
     sync = f"named_barrier_sync({TENSOR_MEMORY_SYNC}, {threads});"
-    return [*lines, "tcgen05_fence_before();", sync, "tcgen05_fence_after();", *_pair_sync(emitter)]
+    whole = [*lines, *written, "tcgen05_fence_before();", sync, "tcgen05_fence_after();", *seen]
+    return [*whole, *_pair_sync(emitter)]
+
+
+def _stores_ordered(emitter: Emitter) -> tuple[list[str], list[str]]:
+    """What orders stores by the group before a synchronization of the groups before those behind it."""
+    if not emitter.program.orders_stores:
+        return [], []
+    stores = any(isinstance(one, StoreTile) for one in walk(emitter.group.body))
+    wait = ["if (thread.leader) tma_wait<0>();"] if stores else []
+    return [*wait, "__threadfence();"], ["fence_async();"]
 
 
 def _pair_sync(emitter: Emitter) -> list[str]:

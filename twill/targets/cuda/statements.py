@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import assert_never
 
-from twill.ir.effects import at
+from twill.ir.effects import at, drained_after
 from twill.ir.loop import Op, Scalar, Tensor
 from twill.ir.operands import Read, Register
 from twill.ir.statements import (
@@ -203,7 +203,7 @@ def _pipelined(emitter: Emitter, it: Pipelined) -> list[str]:
     least, emitter.least = emitter.least, 0
     short = _predicated(emitter, it) if it.predicated else printed(emitter, it.short)
     lines += [f"if (n >= {least}) {{", *indented(whole)] if least else whole
-    count = f"n + {least}" if it.predicated else "n"
+    count = f"n + {drained_after(it)}" if it.predicated else "n"
     if short:  # rows of tensor memory have many columns in a thread: their indices are not kept
         short = [*(_rematerialized(emitter, short) if emitter.program.tensor_memory else []), *short]
         loop = [f"for (int32_t i = 0; i < {count}; ++i) {{", *indented(short), "}"]

@@ -11,7 +11,7 @@ from itertools import groupby
 from typing import assert_never
 
 from twill.diagnostics import TwillError
-from twill.ir.effects import at
+from twill.ir.effects import at, drained_after
 from twill.ir.loop import Op, Pointer, Scalar, Tensor
 from twill.ir.operands import Read, Register
 from twill.ir.statements import (
@@ -175,7 +175,7 @@ def _pipelined(emitter: Emitter, it: Pipelined) -> list[str]:
     emitter.least = 0
     statements = _predicated(emitter, it) if it.predicated else lines_of(emitter, it.short)
     short = [*statements, *_drained(emitter)] if it.short else []
-    last = f"{emitter.trips} + {it.stages - 1}" if it.predicated else emitter.trips
+    last = f"{emitter.trips} + {drained_after(it)}" if it.predicated else emitter.trips
     each = [f"for i in range(0, {last}):", *indented(short)]
     return [*lines, *(["else:", *indented(each)] if short else []), *_at_none(emitter, it, before)]
 

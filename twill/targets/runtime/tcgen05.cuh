@@ -188,10 +188,12 @@ __device__ __forceinline__ void tcgen05_copy(uint32_t to, uint32_t from) {
 // With `Half`, shape 16x32bx2: register r of lanes l and 16 + l is lane l (below 16), columns r and Half + r.
 // "Packed": a register has the lower halves of two columns, which is where an MMA leaves sums of 16 bits.
 
+#define TWILL_TM_REGISTERS_4 "%0, %1, %2, %3"
 #define TWILL_TM_REGISTERS_8 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define TWILL_TM_REGISTERS_16 TWILL_TM_REGISTERS_8 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define TWILL_TM_REGISTERS_32 \
     TWILL_TM_REGISTERS_16 ", %16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31"
+#define TWILL_TM_BIND_4(C, v, b) C(v[b + 0]), C(v[b + 1]), C(v[b + 2]), C(v[b + 3])
 #define TWILL_TM_BIND_8(C, v, b) C(v[b + 0]), C(v[b + 1]), C(v[b + 2]), C(v[b + 3]), C(v[b + 4]), C(v[b + 5]), C(v[b + 6]), C(v[b + 7])
 #define TWILL_TM_BIND_16(C, v, b) TWILL_TM_BIND_8(C, v, b), TWILL_TM_BIND_8(C, v, b + 8)
 #define TWILL_TM_BIND_32(C, v, b) TWILL_TM_BIND_16(C, v, b), TWILL_TM_BIND_16(C, v, b + 16)
@@ -224,6 +226,7 @@ __device__ __forceinline__ void tcgen05_copy(uint32_t to, uint32_t from) {
     TWILL_TENSOR_MEMORY_WORDS(COUNT, NEXT, float, "f")    \
     TWILL_TENSOR_MEMORY_OF(                               \
         tensor_memory_load_packed, tensor_memory_store_packed, ".pack::16b", ".unpack::16b", COUNT, NEXT, uint32_t, "r")
+TWILL_TENSOR_MEMORY(4, 5)
 TWILL_TENSOR_MEMORY(8, 9)
 TWILL_TENSOR_MEMORY(16, 17)
 TWILL_TENSOR_MEMORY(32, 33)
@@ -249,7 +252,7 @@ __device__ __forceinline__ Value (&tile_elements(Value (&tile)[Size]))[Count] {
     return reinterpret_cast<Value (&)[Count]>(tile[First]);
 }
 
-/// Loads columns from `address` on, 8 or more, a power of two, and waits for them.
+/// Loads columns from `address` on, 4 or more, a power of two, and waits for them.
 template <int Half = 0, class Value, int Size>
 __device__ __forceinline__ void tensor_memory_load_tile(Value (&value)[Size], uint32_t address) {
     constexpr int chunk = Size < 32 ? Size : 32;
@@ -259,7 +262,7 @@ __device__ __forceinline__ void tensor_memory_load_tile(Value (&value)[Size], ui
         tensor_memory_load<Half>(tile_elements<64, chunk>(value), address + 64);
         tensor_memory_load<Half>(tile_elements<96, chunk>(value), address + 96);
     }
-    static_assert(Size <= 128 && Size >= 8 && (Size & (Size - 1)) == 0, "8 to 128 columns");
+    static_assert(Size <= 128 && Size >= 4 && (Size & (Size - 1)) == 0, "4 to 128 columns");
     tensor_memory_wait_load(value);
 }
 
@@ -269,7 +272,7 @@ __device__ __forceinline__ void tensor_memory_load_packed_tile(uint32_t (&value)
     constexpr int chunk = Size < 32 ? Size : 32;
     tensor_memory_load_packed<Half>(tile_elements<0, chunk>(value), address);
     if constexpr (Size > 32) tensor_memory_load_packed<Half>(tile_elements<32, chunk>(value), address + 64);
-    static_assert(Size <= 64 && Size >= 8 && (Size & (Size - 1)) == 0, "16 to 128 columns");
+    static_assert(Size <= 64 && Size >= 4 && (Size & (Size - 1)) == 0, "8 to 128 columns");
     tensor_memory_wait_load(value);
 }
 
