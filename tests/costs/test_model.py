@@ -323,8 +323,8 @@ def test_register_accumulators_are_held_together_and_counted_once() -> None:
     accumulators = [v for v in found.values if v.resident]
     assert [v.registers for v in accumulators] == [64, 64]
     assert [sorted(op.partition(".")[0] for op in ops) for ops in found.together] == [
-        ["dot", "mul"],
-        ["dot", "mul"],
+        *(["dot", "mul"] for _ in range(2)),
+        *(["add", "mul", "reduce_sum"] for _ in range(2)),
     ]
 
 
@@ -411,3 +411,13 @@ def test_listing(name: str, golden: Callable[[str, str], None]) -> None:
     found = example(name)
     formulas = {made.node.id: made.charge.formula for made in costs(found, machine_of(name))}
     golden(f"{name}.txt", listing(costed(found, machine_of(name)), formulas))
+
+
+def test_one_group_computes_a_sum_that_is_costed_without_exchanges() -> None:
+    """Where another group adds, the lanes of a row exchange in every iteration."""
+    from twill.inputs import Inputs, cases
+
+    (case,) = cases(Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90"))
+    assert case.graph
+    assert [node.id for node in case.graph.nodes if node.partial] == ["reduce_sum.13"]
+    assert {"reduce_sum.13", "add.14", "mul.12"} in map(set, case.problem.together)

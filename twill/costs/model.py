@@ -161,8 +161,19 @@ class _Costing:
             values=values,
             limits=self.limits,
             source=self.graph.source,
-            together=(*together, *ordered),
+            together=(*together, *ordered, *self._summed()),
         )
+
+    def _summed(self) -> Iterator[tuple[str, ...]]:
+        """Sums that are costed without exchanges between lanes: one group computes all of what is carried,
+        or the lanes exchange in every iteration (`warp.deferred_reductions`)."""
+        for node in self.graph.nodes:
+            if node.partial:
+                adding = {use.node for value in self.graph.made(node.id) for use in value.uses}
+                carrying = {
+                    use.node for one in adding for value in self.graph.made(one) for use in value.uses
+                }
+                yield tuple(sorted({node.id, *adding, *carrying}))
 
     def _orders_stores(self, edge: ir.Edge) -> bool:
         """Between stores to the same global memory: no barrier of a loop orders those of two groups. (Those

@@ -296,6 +296,8 @@ def _compared(name: str, kind: str, expected: Memory, before: Array, found: Arra
 TF32 = 2e-3
 """Relative error of a dot whose float32 operands lose 13 bits of their fraction: the tensor core reads them
 as tf32."""
+CHAINED = 3
+"""Such dots that read each other's results, at most: scores, their gradient, the gradient of an operand."""
 QUANTIZED = 1e-2
 """Relative error of integers that are rounded from floats."""
 
@@ -317,12 +319,16 @@ def wrong(build: Build, compared: Sequence[Compared]) -> Compared | None:
 
 def _narrowings(function: Function) -> Iterator[float]:
     """The tolerances of types that values are rounded to."""
+    rounded = [op for op in function.walk() if op.name in _DOTS and _of_f32(op)]
+    yield TF32 * min(len(rounded), CHAINED)
     for op in function.walk():
-        if op.name in _DOTS and getattr(op.operands[0].type, "dtype", None) == Scalar("f32"):
-            yield TF32
         wide, narrow = (_tolerances(values) for values in (op.operands, op.results))
         if wide and narrow and max(narrow) > min(wide):
             yield max(narrow)
+
+
+def _of_f32(dot: Op) -> bool:
+    return getattr(dot.operands[0].type, "dtype", None) == Scalar("f32")
 
 
 def _tolerances(values: Sequence[Value]) -> list[float]:
