@@ -100,7 +100,7 @@ BODIES = {
     "counted": "acc = tl.dot(x, y, acc, out_dtype=ACC)\ncount += 1 + k",
     "kept": """\
 s = tl.dot(x, y, out_dtype=ACC)
-tl.store(notes + (k + m)[:, None] * N + n[None, :], s, wide[None, :])
+tl.store(notes + (k * BLOCK_M + m)[:, None] * N + n[None, :], s, wide[None, :])
 acc += s""",
     "twice": """\
 s = tl.dot(x, y, out_dtype=ACC)
