@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, listed
 from twill.extract.rewrite.induction import without_stale
-from twill.ir.loop import Block, Loop, Module, Op, Value
+from twill.ir.loop import Block, Carried, Loop, Module, Op, Value
 from twill.ops.table import named, names, role
 
 _NAME = r"%[\w$.-]+"
@@ -216,9 +216,25 @@ def _kept(
             continue
         if number is not None and other is not None:
             kept[position], again[position] = other.ops[-1].operands[number], then.ops[-1].operands[number]
+        elif (flag := _reset(loop, counter, carried)) is not None:
+            kept[position], again[position] = flag, carried.init
         elif carried.yielded.id in made:
             kept[position] = carried.yielded
-    return {i: value for i, value in kept.items() if value.id in made}, again
+    inside = made | {arg.id for arg in loop.body.args}
+    flags = {i for i, value in again.items() if value is loop.carried[i].init and kept[i].id not in inside}
+    return {i: value for i, value in kept.items() if value.id in made or i in flags}, again
+
+
+def _reset(loop: Loop, counter: _Counter, carried: Carried) -> Value | None:
+    """What an iteration yields that is not the last of a tile, where that yields the first value again: a
+    flag that says whether an MMA adds."""
+    makers = _Makers({value.id: op for op in loop.ops for value in op.results})
+    select = makers.of(carried.yielded, "select")
+    compare = makers.of(select.operands[0], "compare") if select is not None else None
+    last = _equal_to(compare, counter.value) if compare is not None else None
+    alike = last is not None and last.id == counter.last.id
+    again = select is not None and select.operands[1].id == carried.init.id
+    return select.operands[2] if select is not None and alike and again else None
 
 
 def _used(loop: Loop, first: Op, held: Mapping[int, int]) -> frozenset[int]:
@@ -248,6 +264,7 @@ def _apart(flat: _Flat) -> bool:
         not first & (inner | counted | made | results | conditions)
         and not final & (inner | counted | conditions | held | (made - handed))
         and not _reads(middle) & (held | {before} | conditions | results)
+        and not handed & (conditions | counted)
     )
 
 
@@ -327,8 +344,10 @@ class _Names:
     def inner(self) -> Mapping[str, str]:
         """What the loop over k results in."""
         many = len(self.flat.kept) > 1
-        values = enumerate(self.flat.kept.items())
-        return {value.name: f"{self.prefix}#{i}" if many else self.prefix for i, (_, value) in values}
+        made = {value.id for op in self.flat.loop.ops for value in op.results}
+        values = enumerate(self.flat.kept.values())
+        named = ((value, f"{self.prefix}#{i}" if many else self.prefix) for i, value in values)
+        return {value.name: name for value, name in named if value.id in made}
 
     @property
     def ended(self) -> Mapping[str, str]:
