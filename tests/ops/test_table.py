@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from twill.ops.table import TABLE
+from twill.ops.table import ROWS, TABLE
 
 ROOT = Path(__file__).parents[2] / "twill"
 MOST = 3
@@ -32,6 +32,11 @@ def test_an_operation_is_named_in_few_files() -> None:
                 if name in TABLE:
                     files.setdefault(name, set()).add(str(path.relative_to(ROOT)))
     assert not {name: sorted(found) for name, found in files.items() if len(found) > MOST}
+
+
+def test_an_operation_has_one_row() -> None:
+    names = [row.name for row in ROWS]
+    assert len(names) == len(set(names))
 
 
 @pytest.mark.parametrize("name", sorted(TABLE))

@@ -145,13 +145,6 @@ FLOATS = ruled(
         {"f32": "__fdiv_rn({0}, {1})", "f64": "({0} / {1})"},
         cost="arith.divf",
     ),
-    operation(
-        "tt.approx_divf",
-        "div",
-        each(np.divide),
-        {"f32": "divide({0}, {1})", "f64": "({0} / {1})"},
-        cost="arith.divf",
-    ),
     operation("arith.remf", "remf", each(np.fmod), floats("fmod")),
     operation("arith.negf", "neg", each(np.negative), {"f32": "(-{0})", "f64": "(-{0})"}, operands=1),
     operation("arith.maxnumf", "max", each(larger), floats("fmax"), identity=_LOWEST),
