@@ -45,17 +45,7 @@ FORMS = (
         "rotated",
         "crests",
     ),
-    *(
-        "surrounded",
-        "straight",
-        "guarded",
-        "skipping",
-        "prefixes",
-        "halves",
-        "dequantized",
-        "centered",
-        "tilted",
-    ),
+    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized", "centered", "tilted"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     "settled",
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
@@ -64,19 +54,7 @@ FORMS = (
     "ahead",
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer", "matmul_32_half"),
     *("nearest", "nearest_across", "nearest_32"),
-    *(
-        "jumping",
-        "query_gradient",
-        "query_gradient_16",
-        "queries",
-        "masked",
-        "deflated",
-        "faded",
-        "aged",
-        "gram",
-        "decayed",
-        "columns",
-    ),
+    *("jumping", "query_gradient", "query_gradient_16", "queries", "masked", "deflated", "faded", "aged", "gram", "decayed", "columns"),
     *("wrapped", "wrapped_e4m3", "wrapped_integer", "wrapped_bytes"),
     *("highest_bytes", "strips", "noted", "scaled_columns", "scored", "summed_columns", "summed_columns_16"),
     *("turned", "turned_32", "chosen", "columns_bytes", "columns_bytes_16"),
@@ -209,9 +187,7 @@ def joined(kernels: Sequence[str]) -> str:
         instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
         texts.append(
-            re.sub(
-                rf"\b{name}_((?:tma_)?(?:alone_)?kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept
-            )
+            re.sub(rf"\b{name}_((?:tma_)?(?:alone_)?kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept)
         )
     headers = ["twill.cuh", *(["tcgen05.cuh"] if {"sm100"} == set(map(architecture, kernels)) else [])]
     head = ["#include <cuda_runtime.h>", *(f'#include "{one}"' for one in headers), *sorted(instructions)]
