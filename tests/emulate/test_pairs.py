@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.emulate.builds import build, numbers
-from tests.kernels.programs import PAIRED, cuda, loops
+from tests.kernels.programs import PAIRED, changed, cuda, loops
 from twill.diagnostics import TwillError
 from twill.emulate.build import Request, run, wrong
 from twill.emulate.faults import HazardError
@@ -112,3 +112,9 @@ def test_half_of_b_is_loaded() -> None:
 def test_other_kernels_are_refused(kernel: str, reason: str) -> None:
     with pytest.raises(TwillError, match=reason):
         lower(*loops(kernel), TARGET, Options(pairs=True))
+
+
+def test_a_pair_has_whole_tiles_of_128_rows() -> None:
+    """Accumulators of fewer rows lie otherwise in a pair."""
+    with pytest.raises(TwillError, match="128 rows"):
+        changed("matmul_low.sm100", Options(pairs=True))

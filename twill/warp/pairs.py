@@ -74,9 +74,17 @@ def _runs_alike(checked: _Checked, op: Op) -> None:
         )
 
 
+ROWS = 128
+"""With fewer, the rows of a pair's accumulator lie in other lanes than those of one thread block's (PTX ISA,
+tcgen05 data path layouts)."""
+
+
 def _loaded_b(checked: _Checked, op: Op) -> tuple[Value, int]:
     """The loaded tile that is B of an MMA, and its axis along N."""
     code, value, axis = checked.code, inputs(op)[1], 1
+    if shape_of(inputs(op)[0].type)[0] != ROWS:
+        what = f"MMAs of pairs are generated for {ROWS} rows in each thread block"
+        raise code.refuse(what, op, help="leave --pairs away, or give larger tiles")
     while (maker := code.maker(value)) is not None and role(maker) in BUFFER_VIEWS | {"alloc"}:
         if role(maker) == "buffer_transpose":
             axis = 1 - axis
