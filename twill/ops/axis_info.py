@@ -86,7 +86,7 @@ class AxisAnalysis:
         for op in self.function.walk():
             compare = self.maker(op.operands[0]) if role(op) == "assume" else None
             rest = self.maker(compare.operands[0]) if compare is not None and compare.operands else None
-            if compare is None or rest is None or rest.name not in ("arith.remsi", "arith.remui"):
+            if compare is None or rest is None or role(rest) != "remainder":
                 continue
             divisor = self._number(rest.operands[1])
             if (

@@ -63,7 +63,17 @@ def accumulated(first: str, second: str, kind: str) -> str:
 
 def added(first: str, second: str, kind: str) -> str:
     """The text of a sum of two scalars of a type."""
-    return f"arith.addi {first}, {second} : {kind}"
+    return computed("addi", first, second, kind)
+
+
+def computed(word: str, first: str, second: str, kind: str) -> str:
+    """The text of an operation of `arith` on two values of a type, such as `subi`."""
+    return f"arith.{word} {first}, {second} : {kind}"
+
+
+def compared(predicate: str, first: str, second: str, kind: str) -> str:
+    """The text of a comparison of two integers of a type, such as `sgt`."""
+    return computed(f"cmpi {predicate},", first, second, kind)
 
 
 def constant(value: object, type: str) -> str:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, listed
+from twill.extract.rewrite.edits import UNKNOWN, Edit, compared, edited, listed
 from twill.extract.rewrite.induction import without_stale
 from twill.ir.loop import Block, Carried, Loop, Module, Op, Value
 from twill.ops.table import named, names, role
@@ -362,7 +362,7 @@ class _Names:
         assert loop.induction is not None
         kind = self.types[counter.position]
         runs, tiles = f"{self.prefix}_runs", f"{self.prefix}_tiles"
-        least = f"{runs} = arith.cmpi sgt, {counter.length.name}, {loop.lower.name} : {kind}"
+        least = f"{runs} = {compared('sgt', counter.length.name, loop.lower.name, kind)}"
         chosen = f"{named('select')} {runs}, {counter.tiles.name}, {loop.lower.name} : {kind}"
         pairs = [(self._outer(i), loop.carried[i].init.name, self.types[i]) for i in self.flat.outer]
         head = self._header(f"{self.prefix}_outer", loop.induction.name, tiles, pairs)

@@ -18,6 +18,7 @@ from twill.extract.rewrite.edits import (
     UNKNOWN,
     Edit,
     added,
+    computed,
     blanked,
     constant,
     edited,
@@ -171,9 +172,9 @@ def _iteration(out: _Writer, loop: Loop) -> tuple[str, str]:
     assert loop.step is not None
     kind, count = _scalar(loop.induction), loop.induction.name
     if out.number(loop.lower) != 0:
-        count = out.op(f"arith.subi {count}, {loop.lower.name} : {kind}")
+        count = out.op(computed("subi", count, loop.lower.name, kind))
     if out.number(loop.step) != 1:
-        count = out.op(f"arith.divsi {count}, {loop.step.name} : {kind}")
+        count = out.op(computed("divsi", count, loop.step.name, kind))
     return count, kind
 
 
@@ -184,11 +185,11 @@ def _trips(out: _Writer, loop: Loop) -> tuple[str, str]:
     assert loop.step is not None
     kind = _scalar(loop.lower)
     one, zero = out.op(constant(1, kind)), out.op(constant(0, kind))
-    span = out.op(f"arith.subi {loop.upper.name}, {loop.lower.name} : {kind}")
-    rest = out.op(f"arith.subi {loop.step.name}, {one} : {kind}")
+    span = out.op(computed("subi", loop.upper.name, loop.lower.name, kind))
+    rest = out.op(computed("subi", loop.step.name, one, kind))
     above = out.op(added(span, rest, kind))
     return out.op(
-        f"arith.maxsi {out.op(f'arith.divsi {above}, {loop.step.name} : {kind}')}, {zero} : {kind}"
+        computed("maxsi", out.op(computed("divsi", above, loop.step.name, kind)), zero, kind)
     ), kind
 
 
@@ -224,7 +225,7 @@ def _grown(
     lower = None if step.lower is None else _cast(out, step.lower.name, _scalar(step.lower), kind)
     times = _cast(out, taken(step, _cast(out, *count, kind), kind, lower, out.op), kind, wide)
     for factor in step.factors:
-        times = out.op(f"arith.muli {times}, {_cast(out, factor.name, _scalar(factor), wide)} : {wide}")
+        times = out.op(computed("muli", times, _cast(out, factor.name, _scalar(factor), wide), wide))
     if not type.startswith("tensor"):
         return times, wide
     tile = sub(r"^(tensor<(?:\d+x)+)\w+", rf"\g<1>{wide}", type)
@@ -239,14 +240,14 @@ def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: s
     wide = wide or dtype.name
     times = _cast(out, *count, wide)
     if not isinstance(step.type, Tensor):
-        return out.op(f"arith.muli {times}, {_cast(out, step.name, dtype.name, wide)} : {wide}"), wide
+        return out.op(computed("muli", times, _cast(out, step.name, dtype.name, wide), wide)), wide
     tile = sub(r"^(tensor<(?:\d+x)+)\w+", rf"\g<1>{wide}", type)
     same = _everywhere(out, step, wide)
     if same is not None:
         return out.op(f"tt.splat {out.op(f'arith.muli {times}, {same} : {wide}')} : {wide} -> {tile}"), tile
     wider = step.name if wide == dtype.name else out.op(f"arith.extsi {step.name} : {type} to {tile}")
     spread = out.op(f"tt.splat {times} : {wide} -> {tile}")
-    return out.op(f"arith.muli {spread}, {wider} : {tile}"), tile
+    return out.op(computed("muli", spread, wider, tile)), tile
 
 
 def _everywhere(out: _Writer, step: Value, wide: str) -> str | None:

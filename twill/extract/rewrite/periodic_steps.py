@@ -8,7 +8,7 @@ gives the step, how often it is taken, and the text that counts it.
 from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 
-from twill.extract.rewrite.edits import added, constant
+from twill.extract.rewrite.edits import added, computed, constant
 from twill.ir.loop import Loop, Op, Scalar, Value
 from twill.ops.table import role
 
@@ -117,20 +117,20 @@ def taken(step: Periodic, iterations: str, kind: str, lower: str | None, op: Cal
     `kind`; `op` writes an operation and gives the name of its result. The sign of the length does not matter,
     as for the remainder."""
     zero = op(constant(0, kind))
-    negated = op(f"arith.subi {zero}, {step.length.name} : {kind}")
-    length = op(f"arith.maxsi {step.length.name}, {negated} : {kind}")
+    negated = op(computed("subi", zero, step.length.name, kind))
+    length = op(computed("maxsi", step.length.name, negated, kind))
     before = op(constant(step.shift - 1, kind))
     if lower is not None:
         before = op(added(lower, before, kind))
     signed = lower is not None or step.shift == 0
     ends = (op(added(before, iterations, kind)), before)
     upto, start = (_multiples(one, length, kind, op, signed=signed) for one in ends)
-    return op(f"arith.subi {upto}, {start} : {kind}")
+    return op(computed("subi", upto, start, kind))
 
 
 def _multiples(number: str, length: str, kind: str, op: Callable[[str], str], *, signed: bool) -> str:
     """A number over a length, rounded down; `signed` where it may be below zero."""
     if signed:
-        rest = op(added(op(f"arith.remsi {number}, {length} : {kind}"), length, kind))
-        number = op(f"arith.subi {number}, {op(f'arith.remsi {rest}, {length} : {kind}')} : {kind}")
-    return op(f"arith.divsi {number}, {length} : {kind}")
+        rest = op(added(op(computed("remsi", number, length, kind)), length, kind))
+        number = op(computed("subi", number, op(computed("remsi", rest, length, kind)), kind))
+    return op(computed("divsi", number, length, kind))

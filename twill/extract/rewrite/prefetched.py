@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, mentions, text_of
+from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, compared, edited, mentions, text_of
 from twill.extract.rewrite.induction import renumbered, without_carried, without_stale, yielding
 from twill.extract.rewrite.predication import truths, with_operands
 from twill.extract.rewrite.type_text import type_text
@@ -138,7 +138,7 @@ def _lines(module: Module, loop: Loop, found: tuple[_Prefetched, ...], number: i
     now, kind = loop.induction.name, loop.induction.type.name
     before, later = f"%twill_before{number}", f"%twill_later{number}"
     yield f"{before} = {named('subtract')} {now}, {loop.step.name} : {kind}"
-    yield f"{later} = arith.cmpi ne, {now}, {loop.lower.name} : {kind}"
+    yield f"{later} = {compared('ne', now, loop.lower.name, kind)}"
     for one in found:
         yield from _one(module, one, {now: before}, later, f"%twill_before{number}_{one.position}_")
         mask = truths(module, one.carried.arg.type)
