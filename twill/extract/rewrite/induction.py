@@ -18,8 +18,8 @@ from twill.extract.rewrite.edits import (
     UNKNOWN,
     Edit,
     added,
-    computed,
     blanked,
+    computed,
     constant,
     edited,
     listed,
@@ -188,9 +188,7 @@ def _trips(out: _Writer, loop: Loop) -> tuple[str, str]:
     span = out.op(computed("subi", loop.upper.name, loop.lower.name, kind))
     rest = out.op(computed("subi", loop.step.name, one, kind))
     above = out.op(added(span, rest, kind))
-    return out.op(
-        computed("maxsi", out.op(computed("divsi", above, loop.step.name, kind)), zero, kind)
-    ), kind
+    return out.op(computed("maxsi", out.op(computed("divsi", above, loop.step.name, kind)), zero, kind)), kind
 
 
 def _scalar(value: Value) -> str:
