@@ -28,7 +28,7 @@ from twill.ir.schedule import (
     ResourceBound,
     Status,
 )
-from twill.ir.search import Options
+from twill.ir.search import UNRECORDED, Options
 from twill.launch import manifest
 
 Schema = dict[str, Any]
@@ -162,7 +162,7 @@ def _schedule() -> Schema:
         "status": {"enum": list(get_args(Status))},
         **shared,
         "source": _nullable(record(Source, ranges)),
-        "options": record(Options, ranges, names, ["jobs"]),
+        "options": record(Options, ranges, names, UNRECORDED),
         **sizes,
         **cycles,
         "bounds": closed({**bounds, "proved": _COUNT}, [*bounds, "proved"]),

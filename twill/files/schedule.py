@@ -28,7 +28,7 @@ from twill.ir.schedule import (
     Solution,
     Status,
 )
-from twill.ir.search import IN_FLIGHT, Options
+from twill.ir.search import IN_FLIGHT, UNRECORDED, Options
 
 T = TypeVar("T")
 
@@ -120,7 +120,7 @@ def _record(record: Options | Refutation | Allocation) -> dict[str, Json]:
     names = {
         f.name: NAMES_OF_SCHEDULES.get((type(record), f.name), f.name)
         for f in fields(record)
-        if f.name != "jobs"
+        if f.name not in UNRECORDED
     }
     return {member: getattr(record, name) for name, member in names.items()}
 

@@ -14,6 +14,9 @@ paper's solver."""
 IN_FLIGHT = 4
 """The most iterations in flight, unless more are given or help."""
 
+UNRECORDED = ("jobs", "reserved")
+"""Options of a run, which no schedule file has."""
+
 
 @dataclass(frozen=True, slots=True)
 class Options:
@@ -22,8 +25,6 @@ class Options:
     engine: Engine = "auto"
     time_limit: float = 60.0
     """Seconds for the whole search; the best answer so far and its proven bound are given at the limit."""
-    reserved: float = 0.0
-    """Seconds of the limit that are left for another form of the kernel."""
     max_in_flight: int | None = None
     """Schedules of up to this many iterations in flight are considered: L <= max_in_flight * I. None:
     `IN_FLIGHT`, or one more than the shortest possible iteration needs at the lower bound, and more where
@@ -34,6 +35,8 @@ class Options:
     """Explain what keeps the interval above the lower bound, where it is above."""
     jobs: int = 2
     """Solvers that run at once; the answer does not depend on it."""
+    reserved: float = 0.0
+    """Seconds of the limit that are left for another form of the kernel."""
 
     @property
     def seconds(self) -> float:

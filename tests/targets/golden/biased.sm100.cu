@@ -86,7 +86,6 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                     tensor_memory_load_tile(result_11, tensor_memory + 0 % 2 * 64 + (thread.warp % 4 << 21) + thread.warp / 4 * 32);
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 0, stage 0: put.4 (tests/kernels/ttgir/biased.sm100.ttgir:42:12)
                     {
                         #pragma unroll

@@ -103,7 +103,6 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                     for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_] = pack_f16(result_10[(((2 * i_) & 31))], result_10[(((2 * i_ + 1) & 31))]);
                 }
                 for (int32_t i = 2; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 0, stage 0: put.4 (tests/kernels/ttgir/biased_low.sm100.ttgir:41:12)
                     {
                         #pragma unroll
@@ -178,7 +177,6 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
                 }
             } else {
                 for (int32_t i = 0; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 0, stage 0: put.4 (tests/kernels/ttgir/biased_low.sm100.ttgir:41:12)
                     {
                         #pragma unroll

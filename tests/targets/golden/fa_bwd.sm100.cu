@@ -173,7 +173,6 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 64; ++i_) weights_39[i_] = exp2_approx(weights_38[((i_ & 63))]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 340, stage 1: put.dz_50 (examples/ttgir/fa_bwd.sm100.ttgir:89:16)
                     {
                         #pragma unroll

@@ -426,7 +426,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     dependence4.wait(count_dependence4 + i);
                     // cycle 431, stage 0: get.weights_41 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:84:34)
                     {

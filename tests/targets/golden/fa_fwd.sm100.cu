@@ -182,7 +182,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_weights_27.slot(count_weights_27) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
                 }
-                fence_async_shared();
                 channel_weights_27.producer_commit(count_weights_27);
                 scheduling_fence(opaque, highest_11, raised_21, raised_22);
                 dependence2.wait(count_dependence2 + 1);
@@ -242,7 +241,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_weights_27.slot(count_weights_27 + 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
                 }
-                fence_async_shared();
                 channel_weights_27.producer_commit(count_weights_27 + 1);
                 scheduling_fence(opaque, highest_11, raised_21, raised_22, shrink, shrink_29);
                 dependence2.wait(count_dependence2 + 2);
@@ -267,170 +265,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
                 {
-                    float acc_35_0_[16];
-                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[16];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[16];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[16];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_3_);
-                    float acc_35_4_[16];
-                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_4_);
-                    float acc_35_5_[16];
-                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_5_);
-                    float acc_35_6_[16];
-                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_6_);
-                    float acc_35_7_[16];
-                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5);
-                for (int32_t i = 3; i < n; ++i) {
-                    thread.rematerialize();
-                    // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
-                    }
-                    // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) highest_11_age1[i_] = highest_11[0];
-                    // cycle 529, stage 1: max.raised_23 (examples/ttgir/fa_fwd.sm100.ttgir:69:20)
-                    {
-                        float raised_23_[1];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_23_[i_] = fmaxf(highest_11[0], raised_22[0]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) highest_11[i_] = raised_23_[0];
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) shrink_29_age1[i_] = shrink_29[0];
-                    // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
-                    }
-                    // cycle 551, stage 1: store ffma.weights_27 to weights_27
-                    channel_weights_27.producer_acquire(count_weights_27 + i - 1);
-                    {
-                        float weights_27_[128];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_)
-                            shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
-                    }
-                    fence_async_shared();
-                    channel_weights_27.producer_commit(count_weights_27 + i - 1);
-                    scheduling_fence(opaque, highest_11, raised_22, shrink, shrink_29);
-                    dependence2.wait(count_dependence2 + i);
-                    // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
-                    {
-                        tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
-                    }
-                    dependence3.arrive(count_dependence3 + i);
-                    // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
-                    }
-                    channel_reduce_13.consumer_wait(count_reduce_13 + i - 3);
-                    // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
-                    {
-                        float read_0[1];
-                        const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + i - 3);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
-                    }
-                    channel_reduce_13.consumer_release(count_reduce_13 + i - 3);
-                    // cycle 985, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                        {
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
-                        }
-                    }
-                    dependence1.wait(count_dependence1 + i - 3);
-                    // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                    {
+                    if (__any_sync(~0u, shrink_29[0] != 1.0f)) {
                         float acc_35_0_[16];
                         tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc_35_0_);
@@ -513,378 +348,88 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         }
                         tensor_memory_wait_store();
                     }
-                    dependence5.arrive(count_dependence5 + i - 2);
                 }
-                // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
-                }
-                // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 1; ++i_) highest_11_age1[i_] = highest_11[0];
-                // cycle 529, stage 1: max.raised_23 (examples/ttgir/fa_fwd.sm100.ttgir:69:20)
-                {
-                    float raised_23_[1];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_23_[i_] = fmaxf(highest_11[0], raised_22[0]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) highest_11[i_] = raised_23_[0];
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 1; ++i_) shrink_29_age1[i_] = shrink_29[0];
-                // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
-                }
-                // cycle 551, stage 1: store ffma.weights_27 to weights_27
-                channel_weights_27.producer_acquire(count_weights_27 + n - 1);
-                {
-                    float weights_27_[128];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_)
-                        shared_at<float>(channel_weights_27.slot(count_weights_27 + n - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
-                }
-                fence_async_shared();
-                channel_weights_27.producer_commit(count_weights_27 + n - 1);
-                // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
-                }
-                channel_reduce_13.consumer_wait(count_reduce_13 + n - 3);
-                // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
-                {
-                    float read_0[1];
-                    const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + n - 3);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
-                }
-                channel_reduce_13.consumer_release(count_reduce_13 + n - 3);
-                dependence1.wait(count_dependence1 + n - 3);
-                // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                {
-                    float acc_35_0_[16];
-                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[16];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                dependence5.arrive(count_dependence5);
+                for (int32_t i = 3; i < n; ++i) {
+                    // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
                     {
-                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
                     }
-                    tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[16];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
                     {
-                        float words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[16];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_3_);
-                    float acc_35_4_[16];
-                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_4_);
-                    float acc_35_5_[16];
-                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_5_);
-                    float acc_35_6_[16];
-                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_6_);
-                    float acc_35_7_[16];
-                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 2);
-                // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 1; ++i_) shrink_29_age1[i_] = shrink_29[0];
-                // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
-                }
-                // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
-                }
-                channel_reduce_13.consumer_wait(count_reduce_13 + n - 2);
-                // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
-                {
-                    float read_0[1];
-                    const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + n - 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
-                }
-                channel_reduce_13.consumer_release(count_reduce_13 + n - 2);
-                dependence1.wait(count_dependence1 + n - 2);
-                // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                {
-                    float acc_35_0_[16];
-                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[16];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[16];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[16];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_3_);
-                    float acc_35_4_[16];
-                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_4_);
-                    float acc_35_5_[16];
-                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_5_);
-                    float acc_35_6_[16];
-                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_6_);
-                    float acc_35_7_[16];
-                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 1);
-                // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29[0]);
-                }
-                channel_reduce_13.consumer_wait(count_reduce_13 + n - 1);
-                // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
-                {
-                    float read_0[1];
-                    const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
-                }
-                channel_reduce_13.consumer_release(count_reduce_13 + n - 1);
-            } else {
-                for (int32_t i = 0; i < n + 3; ++i) {
-                    thread.rematerialize();
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
-                        }
-                    }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
-                        }
+                        for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) highest_11_age1[i_] = highest_11[0];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 529, stage 1: max.raised_23 (examples/ttgir/fa_fwd.sm100.ttgir:69:20)
-                        {
-                            float raised_23_[1];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_23_[i_] = fmaxf(highest_11[0], raised_22[0]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) highest_11[i_] = raised_23_[0];
-                        }
+                    // cycle 529, stage 1: max.raised_23 (examples/ttgir/fa_fwd.sm100.ttgir:69:20)
+                    {
+                        float raised_23_[1];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_23_[i_] = fmaxf(highest_11[0], raised_22[0]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) highest_11[i_] = raised_23_[0];
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) shrink_29_age1[i_] = shrink_29[0];
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
+                    // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
+                    }
+                    // cycle 551, stage 1: store ffma.weights_27 to weights_27
+                    channel_weights_27.producer_acquire(count_weights_27 + i - 1);
+                    {
+                        float weights_27_[128];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_)
+                            shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
+                    }
+                    channel_weights_27.producer_commit(count_weights_27 + i - 1);
+                    scheduling_fence(opaque, highest_11, raised_22, shrink, shrink_29);
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
+                    {
+                        tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
+                    }
+                    dependence3.arrive(count_dependence3 + i);
+                    // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
+                    }
+                    channel_reduce_13.consumer_wait(count_reduce_13 + i - 3);
+                    // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
+                    {
+                        float read_0[1];
+                        const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + i - 3);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
+                    }
+                    channel_reduce_13.consumer_release(count_reduce_13 + i - 3);
+                    // cycle 985, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
                         {
+                            float chains_[4];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                         }
                     }
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        // cycle 551, stage 1: store ffma.weights_27 to weights_27
-                        channel_weights_27.producer_acquire(count_weights_27 + i - 1);
-                        {
-                            float weights_27_[128];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_)
-                                shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
-                        }
-                        fence_async_shared();
-                        channel_weights_27.producer_commit(count_weights_27 + i - 1);
-                    }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        scheduling_fence(opaque, highest_11, raised_22, shrink, shrink_29);
-                        if (uint32_t(i) < uint32_t(n)) dependence2.wait(count_dependence2 + i);
-                        // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
-                        {
-                            tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
-                        }
-                        dependence3.arrive(count_dependence3 + i);
-                    }
-                    if (uint32_t(i - 3) < uint32_t(n)) {
-                        // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
-                        }
-                        channel_reduce_13.consumer_wait(count_reduce_13 + i - 3);
-                        // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
-                        {
-                            float read_0[1];
-                            const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + i - 3);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
-                        }
-                        if (uint32_t(i - 3) < uint32_t(n)) channel_reduce_13.consumer_release(count_reduce_13 + i - 3);
-                    }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 985, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                            {
-                                float chains_[4];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
-                            }
-                        }
-                    }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        if (uint32_t(i - 3) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 3);
-                        // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                        {
+                    dependence1.wait(count_dependence1 + i - 3);
+                    // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                    {
+                        if (__any_sync(~0u, shrink_29[0] != 1.0f)) {
                             float acc_35_0_[16];
                             tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                             tensor_memory_wait_load(acc_35_0_);
@@ -966,6 +511,464 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
+                        }
+                    }
+                    dependence5.arrive(count_dependence5 + i - 2);
+                }
+                // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
+                }
+                // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 1; ++i_) highest_11_age1[i_] = highest_11[0];
+                // cycle 529, stage 1: max.raised_23 (examples/ttgir/fa_fwd.sm100.ttgir:69:20)
+                {
+                    float raised_23_[1];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_23_[i_] = fmaxf(highest_11[0], raised_22[0]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) highest_11[i_] = raised_23_[0];
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 1; ++i_) shrink_29_age1[i_] = shrink_29[0];
+                // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
+                }
+                // cycle 551, stage 1: store ffma.weights_27 to weights_27
+                channel_weights_27.producer_acquire(count_weights_27 + n - 1);
+                {
+                    float weights_27_[128];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 128; ++i_)
+                        shared_at<float>(channel_weights_27.slot(count_weights_27 + n - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
+                }
+                channel_weights_27.producer_commit(count_weights_27 + n - 1);
+                // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
+                }
+                channel_reduce_13.consumer_wait(count_reduce_13 + n - 3);
+                // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
+                {
+                    float read_0[1];
+                    const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + n - 3);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
+                }
+                channel_reduce_13.consumer_release(count_reduce_13 + n - 3);
+                dependence1.wait(count_dependence1 + n - 3);
+                // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                {
+                    if (__any_sync(~0u, shrink_29[0] != 1.0f)) {
+                        float acc_35_0_[16];
+                        tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc_35_0_);
+                        float acc_35_1_[16];
+                        tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc_35_1_);
+                        float acc_35_2_[16];
+                        tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_2_);
+                        float acc_35_3_[16];
+                        tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_3_);
+                        float acc_35_4_[16];
+                        tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_4_);
+                        float acc_35_5_[16];
+                        tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_5_);
+                        float acc_35_6_[16];
+                        tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_6_);
+                        float acc_35_7_[16];
+                        tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                }
+                dependence5.arrive(count_dependence5 + n - 2);
+                // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 1; ++i_) shrink_29_age1[i_] = shrink_29[0];
+                // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
+                }
+                // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
+                }
+                channel_reduce_13.consumer_wait(count_reduce_13 + n - 2);
+                // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
+                {
+                    float read_0[1];
+                    const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + n - 2);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
+                }
+                channel_reduce_13.consumer_release(count_reduce_13 + n - 2);
+                dependence1.wait(count_dependence1 + n - 2);
+                // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                {
+                    if (__any_sync(~0u, shrink_29[0] != 1.0f)) {
+                        float acc_35_0_[16];
+                        tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc_35_0_);
+                        float acc_35_1_[16];
+                        tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc_35_1_);
+                        float acc_35_2_[16];
+                        tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_2_);
+                        float acc_35_3_[16];
+                        tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_3_);
+                        float acc_35_4_[16];
+                        tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_4_);
+                        float acc_35_5_[16];
+                        tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_5_);
+                        float acc_35_6_[16];
+                        tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_6_);
+                        float acc_35_7_[16];
+                        tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                }
+                dependence5.arrive(count_dependence5 + n - 1);
+                // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29[0]);
+                }
+                channel_reduce_13.consumer_wait(count_reduce_13 + n - 1);
+                // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
+                {
+                    float read_0[1];
+                    const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
+                }
+                channel_reduce_13.consumer_release(count_reduce_13 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n + 3; ++i) {
+                    if (uint32_t(i - 1) < uint32_t(n)) {
+                        // cycle 508, stage 1: mul.raised_22 (examples/ttgir/fa_fwd.sm100.ttgir:68:20)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) raised_22[i_] = (raised_21[0] * raised[0]);
+                        }
+                    }
+                    if (uint32_t(i - 2) < uint32_t(n)) {
+                        // cycle 522, stage 2: sub.shrink (examples/ttgir/fa_fwd.sm100.ttgir:75:17)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) shrink[i_] = (highest_11_age1[0] - highest_11[0]);
+                        }
+                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) highest_11_age1[i_] = highest_11[0];
+                    if (uint32_t(i - 1) < uint32_t(n)) {
+                        // cycle 529, stage 1: max.raised_23 (examples/ttgir/fa_fwd.sm100.ttgir:69:20)
+                        {
+                            float raised_23_[1];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) raised_23_[i_] = fmaxf(highest_11[0], raised_22[0]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) highest_11[i_] = raised_23_[0];
+                        }
+                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) shrink_29_age1[i_] = shrink_29[0];
+                    if (uint32_t(i - 2) < uint32_t(n)) {
+                        // cycle 543, stage 2: exp2.shrink_29 (examples/ttgir/fa_fwd.sm100.ttgir:76:20)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) shrink_29[i_] = exp2_approx(shrink[0]);
+                        }
+                    }
+                    if (uint32_t(i - 1) < uint32_t(n)) {
+                        // cycle 551, stage 1: store ffma.weights_27 to weights_27
+                        channel_weights_27.producer_acquire(count_weights_27 + i - 1);
+                        {
+                            float weights_27_[128];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores_19[(((2 * i_) & 127))], scores_19[(((2 * i_ + 1) & 127))]}, float2{weights[(((2 * i_) & 127))], weights[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest_11[0], highest_11[0]})), weights_27_[2 * i_], weights_27_[2 * i_ + 1]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_)
+                                shared_at<float>(channel_weights_27.slot(count_weights_27 + i - 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = weights_27_[((i_ & 127))];
+                        }
+                        channel_weights_27.producer_commit(count_weights_27 + i - 1);
+                    }
+                    if (uint32_t(i) < uint32_t(n)) {
+                        scheduling_fence(opaque, highest_11, raised_22, shrink, shrink_29);
+                        if (uint32_t(i) < uint32_t(n)) dependence2.wait(count_dependence2 + i);
+                        // cycle 699, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
+                        {
+                            tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        }
+                        dependence3.arrive(count_dependence3 + i);
+                    }
+                    if (uint32_t(i - 3) < uint32_t(n)) {
+                        // cycle 963, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) mulf_12[i_] = (total_12[0] * shrink_29_age1[0]);
+                        }
+                        channel_reduce_13.consumer_wait(count_reduce_13 + i - 3);
+                        // cycle 984, stage 3: add.14 (examples/ttgir/fa_fwd.sm100.ttgir:83:13)
+                        {
+                            float read_0[1];
+                            const uint32_t read_0_at = channel_reduce_13.slot(count_reduce_13 + i - 3);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) total_12[i_] = (mulf_12[0] + read_0[0]);
+                        }
+                        if (uint32_t(i - 3) < uint32_t(n)) channel_reduce_13.consumer_release(count_reduce_13 + i - 3);
+                    }
+                    if (uint32_t(i) < uint32_t(n)) {
+                        // cycle 985, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
+                            {
+                                float chains_[4];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                            }
+                        }
+                    }
+                    if (uint32_t(i - 2) < uint32_t(n)) {
+                        if (uint32_t(i - 3) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 3);
+                        // cycle 1241, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                        {
+                            if (__any_sync(~0u, shrink_29[0] != 1.0f)) {
+                                float acc_35_0_[16];
+                                tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                                tensor_memory_wait_load(acc_35_0_);
+                                float acc_35_1_[16];
+                                tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                                }
+                                tensor_memory_wait_load(acc_35_1_);
+                                float acc_35_2_[16];
+                                tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_2_);
+                                float acc_35_3_[16];
+                                tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_3_);
+                                float acc_35_4_[16];
+                                tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_4_);
+                                float acc_35_5_[16];
+                                tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_5_);
+                                float acc_35_6_[16];
+                                tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_6_);
+                                float acc_35_7_[16];
+                                tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_7_);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{shrink_29[0], shrink_29[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                                }
+                                tensor_memory_wait_store();
+                            }
                         }
                         dependence5.arrive(count_dependence5 + i - 2);
                     }
@@ -1058,7 +1061,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 channel_weights_27.consumer_release(count_weights_27);
                 for (int32_t i = 3; i < n; ++i) {
-                    thread.rematerialize();
                     if (i >= 4) dependence0.wait(count_dependence0 + i - 4);
                     // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                     {
@@ -1091,7 +1093,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_reduce_13.slot(count_reduce_13 + i - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
                     }
-                    fence_async_shared();
                     channel_reduce_13.producer_commit(count_reduce_13 + i - 3);
                     channel_weights_27.consumer_wait(count_weights_27 + i - 2);
                     // cycle 551, stage 2: exp2.weights_28 (examples/ttgir/fa_fwd.sm100.ttgir:74:21)
@@ -1137,7 +1138,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
                 }
-                fence_async_shared();
                 channel_reduce_13.producer_commit(count_reduce_13 + n - 3);
                 channel_weights_27.consumer_wait(count_weights_27 + n - 2);
                 // cycle 551, stage 2: exp2.weights_28 (examples/ttgir/fa_fwd.sm100.ttgir:74:21)
@@ -1182,7 +1182,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
                 }
-                fence_async_shared();
                 channel_reduce_13.producer_commit(count_reduce_13 + n - 2);
                 channel_weights_27.consumer_wait(count_weights_27 + n - 1);
                 // cycle 551, stage 2: exp2.weights_28 (examples/ttgir/fa_fwd.sm100.ttgir:74:21)
@@ -1227,11 +1226,9 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_reduce_13.slot(count_reduce_13 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
                 }
-                fence_async_shared();
                 channel_reduce_13.producer_commit(count_reduce_13 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 3; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i - 3) < uint32_t(n)) {
                         if (uint32_t(i - 4) < uint32_t(n)) dependence0.wait(count_dependence0 + i - 4);
                         // cycle 352, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
@@ -1265,7 +1262,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             for (int i_ = 0; i_ < 1; ++i_)
                                 shared_at<float>(channel_reduce_13.slot(count_reduce_13 + i - 3) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = reduce_13_[0];
                         }
-                        fence_async_shared();
                         channel_reduce_13.producer_commit(count_reduce_13 + i - 3);
                     }
                     if (uint32_t(i - 2) < uint32_t(n)) {

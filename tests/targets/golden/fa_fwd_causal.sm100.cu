@@ -282,87 +282,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     if (i >= 2) dependence1.wait(count_dependence1 + i - 2);
                     // cycle 476, stage 1: update.acc0_89 (examples/ttgir/fa_fwd_causal.sm100.ttgir:143:18)
                     {
-                        float acc0_86_0_[16];
-                        tensor_memory_load(acc0_86_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc0_86_0_);
-                        float acc0_86_1_[16];
-                        tensor_memory_load(acc0_86_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                        if (__any_sync(~0u, shrink_68[0] != 1.0f)) {
+                            float acc0_86_0_[16];
+                            tensor_memory_load(acc0_86_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc0_86_0_);
+                            float acc0_86_1_[16];
+                            tensor_memory_load(acc0_86_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc0_86_1_);
+                            float acc0_86_2_[16];
+                            tensor_memory_load(acc0_86_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc0_86_2_);
+                            float acc0_86_3_[16];
+                            tensor_memory_load(acc0_86_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc0_86_3_);
+                            float acc0_86_4_[16];
+                            tensor_memory_load(acc0_86_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc0_86_4_);
+                            float acc0_86_5_[16];
+                            tensor_memory_load(acc0_86_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc0_86_5_);
+                            float acc0_86_6_[16];
+                            tensor_memory_load(acc0_86_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc0_86_6_);
+                            float acc0_86_7_[16];
+                            tensor_memory_load(acc0_86_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc0_86_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
                         }
-                        tensor_memory_wait_load(acc0_86_1_);
-                        float acc0_86_2_[16];
-                        tensor_memory_load(acc0_86_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc0_86_2_);
-                        float acc0_86_3_[16];
-                        tensor_memory_load(acc0_86_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc0_86_3_);
-                        float acc0_86_4_[16];
-                        tensor_memory_load(acc0_86_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_load(acc0_86_4_);
-                        float acc0_86_5_[16];
-                        tensor_memory_load(acc0_86_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                        }
-                        tensor_memory_wait_load(acc0_86_5_);
-                        float acc0_86_6_[16];
-                        tensor_memory_load(acc0_86_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                        }
-                        tensor_memory_wait_load(acc0_86_6_);
-                        float acc0_86_7_[16];
-                        tensor_memory_load(acc0_86_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                        }
-                        tensor_memory_wait_load(acc0_86_7_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                        }
-                        tensor_memory_wait_store();
                     }
                     // cycle 477, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                     {
@@ -461,87 +463,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 if (n > 1) dependence1.wait(count_dependence1 + n - 2);
                 // cycle 476, stage 1: update.acc0_89 (examples/ttgir/fa_fwd_causal.sm100.ttgir:143:18)
                 {
-                    float acc0_86_0_[16];
-                    tensor_memory_load(acc0_86_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc0_86_0_);
-                    float acc0_86_1_[16];
-                    tensor_memory_load(acc0_86_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                    if (__any_sync(~0u, shrink_68[0] != 1.0f)) {
+                        float acc0_86_0_[16];
+                        tensor_memory_load(acc0_86_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc0_86_0_);
+                        float acc0_86_1_[16];
+                        tensor_memory_load(acc0_86_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_0_[2 * i_], acc0_86_0_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_1_);
+                        float acc0_86_2_[16];
+                        tensor_memory_load(acc0_86_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_2_);
+                        float acc0_86_3_[16];
+                        tensor_memory_load(acc0_86_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_3_);
+                        float acc0_86_4_[16];
+                        tensor_memory_load(acc0_86_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_4_);
+                        float acc0_86_5_[16];
+                        tensor_memory_load(acc0_86_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_5_);
+                        float acc0_86_6_[16];
+                        tensor_memory_load(acc0_86_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_6_);
+                        float acc0_86_7_[16];
+                        tensor_memory_load(acc0_86_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc0_86_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    tensor_memory_wait_load(acc0_86_1_);
-                    float acc0_86_2_[16];
-                    tensor_memory_load(acc0_86_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_1_[2 * i_], acc0_86_1_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc0_86_2_);
-                    float acc0_86_3_[16];
-                    tensor_memory_load(acc0_86_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_2_[2 * i_], acc0_86_2_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc0_86_3_);
-                    float acc0_86_4_[16];
-                    tensor_memory_load(acc0_86_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_3_[2 * i_], acc0_86_3_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc0_86_4_);
-                    float acc0_86_5_[16];
-                    tensor_memory_load(acc0_86_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_4_[2 * i_], acc0_86_4_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc0_86_5_);
-                    float acc0_86_6_[16];
-                    tensor_memory_load(acc0_86_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_5_[2 * i_], acc0_86_5_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc0_86_6_);
-                    float acc0_86_7_[16];
-                    tensor_memory_load(acc0_86_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_6_[2 * i_], acc0_86_6_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc0_86_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_86_7_[2 * i_], acc0_86_7_[2 * i_ + 1]}, float2{shrink_68[0], shrink_68[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
                 }
                 // cycle 477, stage 1: exp2.weights_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:103:21)
                 {
@@ -720,198 +724,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1734, stage 1: update.acc0_97 (examples/ttgir/fa_fwd_causal.sm100.ttgir:242:18)
                 {
-                    float acc0_94_0_[16];
-                    tensor_memory_load(acc0_94_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc0_94_0_);
-                    float acc0_94_1_[16];
-                    tensor_memory_load(acc0_94_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_1_);
-                    float acc0_94_2_[16];
-                    tensor_memory_load(acc0_94_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_2_);
-                    float acc0_94_3_[16];
-                    tensor_memory_load(acc0_94_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_3_);
-                    float acc0_94_4_[16];
-                    tensor_memory_load(acc0_94_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_4_);
-                    float acc0_94_5_[16];
-                    tensor_memory_load(acc0_94_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_5_);
-                    float acc0_94_6_[16];
-                    tensor_memory_load(acc0_94_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_6_);
-                    float acc0_94_7_[16];
-                    tensor_memory_load(acc0_94_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence17.arrive(count_dependence17);
-                // cycle 1735, stage 0: reduce_max.raised_70 (examples/ttgir/fa_fwd_causal.sm100.ttgir:192:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
-                    }
-                }
-                // cycle 1991, stage 0: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_71_v185[i_] = (raised_70[0] * raised_31[0]);
-                }
-                // cycle 2328, stage 1: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:206:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) mulf_24_v194[i_] = (total0[0] * shrink_78[0]);
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 1; ++i_) highest0_age1[i_] = highest0[0];
-                // cycle 2328, stage 0: max.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:198:20)
-                {
-                    float raised_72_v186_[1];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_72_v186_[i_] = fmaxf(highest0[0], raised_71_v185[0]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_72_v186_[0];
-                }
-                for (int32_t i = 2; i < n; ++i) {
-                    thread.rematerialize();
-                    // cycle 2, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
-                    }
-                    // cycle 48, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) weights_77_v191[i_] = exp2_approx(weights_76_v190[((i_ & 127))]);
-                    }
-                    // cycle 48, stage 0: cmp.scores0_56 (examples/ttgir/fa_fwd_causal.sm100.ttgir:180:21)
-                    {
-                        const int32_t scores0_54_v165_ = (query0_8 + i * 128) - query0_8;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) scores0_56_v167[i_] = ((int32_t((thread.lane & 31) + (thread.warp & 3) * 32) - ((i_ & 127))) >= scores0_54_v165_);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198_age1[i_] = reduce_25_v198[0];
-                    // cycle 984, stage 1: reduce_sum.25 (examples/ttgir/fa_fwd_causal.sm100.ttgir:207:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
-                        {
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
-                        }
-                    }
-                    dependence11.wait(count_dependence11 + i - 2);
-                    // cycle 984, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
-                    {
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) {
-                            uint32_t words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (16 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (16 * j_ + i_) + 1) & 127))]);
-                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    // cycle 1144, stage 2: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:212:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24_v194[0] + reduce_25_v198_age1[0]);
-                    }
-                    // cycle 1145, stage 1: sub.shrink (examples/ttgir/fa_fwd_causal.sm100.ttgir:204:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) shrink_v192[i_] = (highest0_age1[0] - highest0[0]);
-                    }
-                    // cycle 1166, stage 1: exp2.shrink_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:205:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) shrink_78[i_] = exp2_approx(shrink_v192[0]);
-                    }
-                    scheduling_fence(opaque, reduce_25_v198, shrink_78, shrink_v192, total0);
-                    dependence13.wait(count_dependence13 + i);
-                    // cycle 1174, stage 0: get.scores0_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:184:34)
-                    {
-                        tensor_memory_load_tile(scores0_60, tensor_memory + (thread.warp % 4 << 21));
-                    }
-                    dependence15.arrive(count_dependence15 + i);
-                    // cycle 1478, stage 0: select.scores0_62 (examples/ttgir/fa_fwd_causal.sm100.ttgir:185:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_) scores0_62[i_] = (scores0_56_v167[((i_ & 127))] ? scores0_60[((i_ & 127))] : (-INFINITY));
-                    }
-                    // cycle 1734, stage 1: update.acc0_97 (examples/ttgir/fa_fwd_causal.sm100.ttgir:242:18)
-                    {
+                    if (__any_sync(~0u, shrink_78[0] != 1.0f)) {
                         float acc0_94_0_[16];
                         tensor_memory_load(acc0_94_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc0_94_0_);
@@ -993,6 +806,200 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
                         }
                         tensor_memory_wait_store();
+                    }
+                }
+                dependence17.arrive(count_dependence17);
+                // cycle 1735, stage 0: reduce_max.raised_70 (examples/ttgir/fa_fwd_causal.sm100.ttgir:192:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_70[i_] = -INFINITY;
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores0_62[((i_ & 127))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) raised_70[0] = fmaxf(raised_70[0], chains_[i_]);
+                    }
+                }
+                // cycle 1991, stage 0: mul.raised_71 (examples/ttgir/fa_fwd_causal.sm100.ttgir:197:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_71_v185[i_] = (raised_70[0] * raised_31[0]);
+                }
+                // cycle 2328, stage 1: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:206:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) mulf_24_v194[i_] = (total0[0] * shrink_78[0]);
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 1; ++i_) highest0_age1[i_] = highest0[0];
+                // cycle 2328, stage 0: max.raised_72 (examples/ttgir/fa_fwd_causal.sm100.ttgir:198:20)
+                {
+                    float raised_72_v186_[1];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_72_v186_[i_] = fmaxf(highest0[0], raised_71_v185[0]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) highest0[i_] = raised_72_v186_[0];
+                }
+                for (int32_t i = 2; i < n; ++i) {
+                    // cycle 2, stage 1: ffma.weights_76 (examples/ttgir/fa_fwd_causal.sm100.ttgir:202:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) unpair(fma_pair(float2{scores0_62[(((2 * i_) & 127))], scores0_62[(((2 * i_ + 1) & 127))]}, float2{weights_32[(((2 * i_) & 127))], weights_32[(((2 * i_ + 1) & 127))]}, negate_pair(float2{highest0[0], highest0[0]})), weights_76_v190[2 * i_], weights_76_v190[2 * i_ + 1]);
+                    }
+                    // cycle 48, stage 1: exp2.weights_77 (examples/ttgir/fa_fwd_causal.sm100.ttgir:203:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) weights_77_v191[i_] = exp2_approx(weights_76_v190[((i_ & 127))]);
+                    }
+                    // cycle 48, stage 0: cmp.scores0_56 (examples/ttgir/fa_fwd_causal.sm100.ttgir:180:21)
+                    {
+                        const int32_t scores0_54_v165_ = (query0_8 + i * 128) - query0_8;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) scores0_56_v167[i_] = ((int32_t((thread.lane & 31) + (thread.warp & 3) * 32) - ((i_ & 127))) >= scores0_54_v165_);
+                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198_age1[i_] = reduce_25_v198[0];
+                    // cycle 984, stage 1: reduce_sum.25 (examples/ttgir/fa_fwd_causal.sm100.ttgir:207:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) reduce_25_v198[i_] = 0.0f;
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = 0.0f;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_) unpair(add_pair(float2{chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]}, float2{weights_77_v191[(((2 * i_) & 127))], weights_77_v191[(((2 * i_ + 1) & 127))]}), chains_[(2 * i_) % 4], chains_[(2 * i_ + 1) % 4]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
+                        }
+                    }
+                    dependence11.wait(count_dependence11 + i - 2);
+                    // cycle 984, stage 1: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 4; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(weights_77_v191[(((2 * (16 * j_ + i_) + 0) & 127))], weights_77_v191[(((2 * (16 * j_ + i_) + 1) & 127))]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    // cycle 1144, stage 2: add.26 (examples/ttgir/fa_fwd_causal.sm100.ttgir:212:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) total0[i_] = (mulf_24_v194[0] + reduce_25_v198_age1[0]);
+                    }
+                    // cycle 1145, stage 1: sub.shrink (examples/ttgir/fa_fwd_causal.sm100.ttgir:204:17)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_v192[i_] = (highest0_age1[0] - highest0[0]);
+                    }
+                    // cycle 1166, stage 1: exp2.shrink_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:205:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) shrink_78[i_] = exp2_approx(shrink_v192[0]);
+                    }
+                    scheduling_fence(opaque, reduce_25_v198, shrink_78, shrink_v192, total0);
+                    dependence13.wait(count_dependence13 + i);
+                    // cycle 1174, stage 0: get.scores0_60 (examples/ttgir/fa_fwd_causal.sm100.ttgir:184:34)
+                    {
+                        tensor_memory_load_tile(scores0_60, tensor_memory + (thread.warp % 4 << 21));
+                    }
+                    dependence15.arrive(count_dependence15 + i);
+                    // cycle 1478, stage 0: select.scores0_62 (examples/ttgir/fa_fwd_causal.sm100.ttgir:185:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_) scores0_62[i_] = (scores0_56_v167[((i_ & 127))] ? scores0_60[((i_ & 127))] : (-INFINITY));
+                    }
+                    // cycle 1734, stage 1: update.acc0_97 (examples/ttgir/fa_fwd_causal.sm100.ttgir:242:18)
+                    {
+                        if (__any_sync(~0u, shrink_78[0] != 1.0f)) {
+                            float acc0_94_0_[16];
+                            tensor_memory_load(acc0_94_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc0_94_0_);
+                            float acc0_94_1_[16];
+                            tensor_memory_load(acc0_94_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_1_);
+                            float acc0_94_2_[16];
+                            tensor_memory_load(acc0_94_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_2_);
+                            float acc0_94_3_[16];
+                            tensor_memory_load(acc0_94_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_3_);
+                            float acc0_94_4_[16];
+                            tensor_memory_load(acc0_94_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_4_);
+                            float acc0_94_5_[16];
+                            tensor_memory_load(acc0_94_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_5_);
+                            float acc0_94_6_[16];
+                            tensor_memory_load(acc0_94_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_6_);
+                            float acc0_94_7_[16];
+                            tensor_memory_load(acc0_94_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
+                        }
                     }
                     dependence17.arrive(count_dependence17 + i - 1);
                     // cycle 1735, stage 0: reduce_max.raised_70 (examples/ttgir/fa_fwd_causal.sm100.ttgir:192:20)
@@ -1085,87 +1092,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1734, stage 1: update.acc0_97 (examples/ttgir/fa_fwd_causal.sm100.ttgir:242:18)
                 {
-                    float acc0_94_0_[16];
-                    tensor_memory_load(acc0_94_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc0_94_0_);
-                    float acc0_94_1_[16];
-                    tensor_memory_load(acc0_94_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                    if (__any_sync(~0u, shrink_78[0] != 1.0f)) {
+                        float acc0_94_0_[16];
+                        tensor_memory_load(acc0_94_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc0_94_0_);
+                        float acc0_94_1_[16];
+                        tensor_memory_load(acc0_94_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_1_);
+                        float acc0_94_2_[16];
+                        tensor_memory_load(acc0_94_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_2_);
+                        float acc0_94_3_[16];
+                        tensor_memory_load(acc0_94_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_3_);
+                        float acc0_94_4_[16];
+                        tensor_memory_load(acc0_94_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_4_);
+                        float acc0_94_5_[16];
+                        tensor_memory_load(acc0_94_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_5_);
+                        float acc0_94_6_[16];
+                        tensor_memory_load(acc0_94_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_6_);
+                        float acc0_94_7_[16];
+                        tensor_memory_load(acc0_94_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc0_94_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    tensor_memory_wait_load(acc0_94_1_);
-                    float acc0_94_2_[16];
-                    tensor_memory_load(acc0_94_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_2_);
-                    float acc0_94_3_[16];
-                    tensor_memory_load(acc0_94_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_3_);
-                    float acc0_94_4_[16];
-                    tensor_memory_load(acc0_94_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_4_);
-                    float acc0_94_5_[16];
-                    tensor_memory_load(acc0_94_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_5_);
-                    float acc0_94_6_[16];
-                    tensor_memory_load(acc0_94_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_6_);
-                    float acc0_94_7_[16];
-                    tensor_memory_load(acc0_94_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc0_94_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
                 }
                 dependence17.arrive(count_dependence17 + n - 1);
                 // cycle 2328, stage 1: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:206:13)
@@ -1180,7 +1189,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
             } else {
                 for (int32_t i = 0; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 48, stage 0: cmp.scores0_56 (examples/ttgir/fa_fwd_causal.sm100.ttgir:180:21)
                     {
                         const int32_t scores0_54_v165_ = (query0_8 + i * 128) - query0_8;
@@ -1275,87 +1283,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 4082, stage 0: update.acc0_97 (examples/ttgir/fa_fwd_causal.sm100.ttgir:242:18)
                     {
-                        float acc0_94_0_[16];
-                        tensor_memory_load(acc0_94_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc0_94_0_);
-                        float acc0_94_1_[16];
-                        tensor_memory_load(acc0_94_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                        if (__any_sync(~0u, shrink_78[0] != 1.0f)) {
+                            float acc0_94_0_[16];
+                            tensor_memory_load(acc0_94_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc0_94_0_);
+                            float acc0_94_1_[16];
+                            tensor_memory_load(acc0_94_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_0_[2 * i_], acc0_94_0_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_1_);
+                            float acc0_94_2_[16];
+                            tensor_memory_load(acc0_94_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_2_);
+                            float acc0_94_3_[16];
+                            tensor_memory_load(acc0_94_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_3_);
+                            float acc0_94_4_[16];
+                            tensor_memory_load(acc0_94_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_4_);
+                            float acc0_94_5_[16];
+                            tensor_memory_load(acc0_94_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_5_);
+                            float acc0_94_6_[16];
+                            tensor_memory_load(acc0_94_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_6_);
+                            float acc0_94_7_[16];
+                            tensor_memory_load(acc0_94_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc0_94_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
                         }
-                        tensor_memory_wait_load(acc0_94_1_);
-                        float acc0_94_2_[16];
-                        tensor_memory_load(acc0_94_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_1_[2 * i_], acc0_94_1_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc0_94_2_);
-                        float acc0_94_3_[16];
-                        tensor_memory_load(acc0_94_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_2_[2 * i_], acc0_94_2_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc0_94_3_);
-                        float acc0_94_4_[16];
-                        tensor_memory_load(acc0_94_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_3_[2 * i_], acc0_94_3_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_load(acc0_94_4_);
-                        float acc0_94_5_[16];
-                        tensor_memory_load(acc0_94_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_4_[2 * i_], acc0_94_4_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                        }
-                        tensor_memory_wait_load(acc0_94_5_);
-                        float acc0_94_6_[16];
-                        tensor_memory_load(acc0_94_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_5_[2 * i_], acc0_94_5_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                        }
-                        tensor_memory_wait_load(acc0_94_6_);
-                        float acc0_94_7_[16];
-                        tensor_memory_load(acc0_94_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_6_[2 * i_], acc0_94_6_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                        }
-                        tensor_memory_wait_load(acc0_94_7_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc0_94_7_[2 * i_], acc0_94_7_[2 * i_ + 1]}, float2{shrink_78[0], shrink_78[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                        }
-                        tensor_memory_wait_store();
                     }
                     dependence17.arrive(count_dependence17 + i);
                     // cycle 4676, stage 0: mul.24 (examples/ttgir/fa_fwd_causal.sm100.ttgir:206:13)
@@ -1569,87 +1579,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 1539, stage 0: update.acc1_98 (examples/ttgir/fa_fwd_causal.sm100.ttgir:151:18)
                 {
-                    float acc1_95_0_[16];
-                    tensor_memory_load(acc1_95_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc1_95_0_);
-                    float acc1_95_1_[16];
-                    tensor_memory_load(acc1_95_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                    if (__any_sync(~0u, shrink_80[0] != 1.0f)) {
+                        float acc1_95_0_[16];
+                        tensor_memory_load(acc1_95_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc1_95_0_);
+                        float acc1_95_1_[16];
+                        tensor_memory_load(acc1_95_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_1_);
+                        float acc1_95_2_[16];
+                        tensor_memory_load(acc1_95_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_2_);
+                        float acc1_95_3_[16];
+                        tensor_memory_load(acc1_95_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_3_);
+                        float acc1_95_4_[16];
+                        tensor_memory_load(acc1_95_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_4_);
+                        float acc1_95_5_[16];
+                        tensor_memory_load(acc1_95_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_5_);
+                        float acc1_95_6_[16];
+                        tensor_memory_load(acc1_95_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_6_);
+                        float acc1_95_7_[16];
+                        tensor_memory_load(acc1_95_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc1_95_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    tensor_memory_wait_load(acc1_95_1_);
-                    float acc1_95_2_[16];
-                    tensor_memory_load(acc1_95_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc1_95_2_);
-                    float acc1_95_3_[16];
-                    tensor_memory_load(acc1_95_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc1_95_3_);
-                    float acc1_95_4_[16];
-                    tensor_memory_load(acc1_95_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc1_95_4_);
-                    float acc1_95_5_[16];
-                    tensor_memory_load(acc1_95_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc1_95_5_);
-                    float acc1_95_6_[16];
-                    tensor_memory_load(acc1_95_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc1_95_6_);
-                    float acc1_95_7_[16];
-                    tensor_memory_load(acc1_95_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc1_95_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
                 }
                 // cycle 1719, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                 {
@@ -1741,87 +1753,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     dependence3.wait(count_dependence3 + i - 1);
                     // cycle 1539, stage 0: update.acc1_98 (examples/ttgir/fa_fwd_causal.sm100.ttgir:151:18)
                     {
-                        float acc1_95_0_[16];
-                        tensor_memory_load(acc1_95_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc1_95_0_);
-                        float acc1_95_1_[16];
-                        tensor_memory_load(acc1_95_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                        if (__any_sync(~0u, shrink_80[0] != 1.0f)) {
+                            float acc1_95_0_[16];
+                            tensor_memory_load(acc1_95_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc1_95_0_);
+                            float acc1_95_1_[16];
+                            tensor_memory_load(acc1_95_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_0_[2 * i_], acc1_95_0_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc1_95_1_);
+                            float acc1_95_2_[16];
+                            tensor_memory_load(acc1_95_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc1_95_2_);
+                            float acc1_95_3_[16];
+                            tensor_memory_load(acc1_95_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc1_95_3_);
+                            float acc1_95_4_[16];
+                            tensor_memory_load(acc1_95_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc1_95_4_);
+                            float acc1_95_5_[16];
+                            tensor_memory_load(acc1_95_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc1_95_5_);
+                            float acc1_95_6_[16];
+                            tensor_memory_load(acc1_95_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc1_95_6_);
+                            float acc1_95_7_[16];
+                            tensor_memory_load(acc1_95_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc1_95_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
                         }
-                        tensor_memory_wait_load(acc1_95_1_);
-                        float acc1_95_2_[16];
-                        tensor_memory_load(acc1_95_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_1_[2 * i_], acc1_95_1_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc1_95_2_);
-                        float acc1_95_3_[16];
-                        tensor_memory_load(acc1_95_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_2_[2 * i_], acc1_95_2_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc1_95_3_);
-                        float acc1_95_4_[16];
-                        tensor_memory_load(acc1_95_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_3_[2 * i_], acc1_95_3_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_load(acc1_95_4_);
-                        float acc1_95_5_[16];
-                        tensor_memory_load(acc1_95_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_4_[2 * i_], acc1_95_4_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                        }
-                        tensor_memory_wait_load(acc1_95_5_);
-                        float acc1_95_6_[16];
-                        tensor_memory_load(acc1_95_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_5_[2 * i_], acc1_95_5_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                        }
-                        tensor_memory_wait_load(acc1_95_6_);
-                        float acc1_95_7_[16];
-                        tensor_memory_load(acc1_95_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_6_[2 * i_], acc1_95_6_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                        }
-                        tensor_memory_wait_load(acc1_95_7_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_95_7_[2 * i_], acc1_95_7_[2 * i_ + 1]}, float2{shrink_80[0], shrink_80[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                        }
-                        tensor_memory_wait_store();
                     }
                     // cycle 1719, stage 0: exp2.weights_78 (examples/ttgir/fa_fwd_causal.sm100.ttgir:125:21)
                     {
@@ -2004,7 +2018,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     for (int i_ = 0; i_ < 1; ++i_) shrink_88[i_] = exp2_approx(shrink_87[0]);
                 }
                 for (int32_t i = 2; i < n; ++i) {
-                    thread.rematerialize();
                     dependence14.wait(count_dependence14 + i - 1);
                     // cycle 0, stage 1: get.scores1_67 (examples/ttgir/fa_fwd_causal.sm100.ttgir:190:34)
                     {
@@ -2018,87 +2031,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 560, stage 2: update.acc1_106 (examples/ttgir/fa_fwd_causal.sm100.ttgir:250:19)
                     {
-                        float acc1_103_0_[16];
-                        tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc1_103_0_);
-                        float acc1_103_1_[16];
-                        tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                        if (__any_sync(~0u, shrink_88[0] != 1.0f)) {
+                            float acc1_103_0_[16];
+                            tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc1_103_0_);
+                            float acc1_103_1_[16];
+                            tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_1_);
+                            float acc1_103_2_[16];
+                            tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_2_);
+                            float acc1_103_3_[16];
+                            tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_3_);
+                            float acc1_103_4_[16];
+                            tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_4_);
+                            float acc1_103_5_[16];
+                            tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_5_);
+                            float acc1_103_6_[16];
+                            tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_6_);
+                            float acc1_103_7_[16];
+                            tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
                         }
-                        tensor_memory_wait_load(acc1_103_1_);
-                        float acc1_103_2_[16];
-                        tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_2_);
-                        float acc1_103_3_[16];
-                        tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_3_);
-                        float acc1_103_4_[16];
-                        tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_4_);
-                        float acc1_103_5_[16];
-                        tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_5_);
-                        float acc1_103_6_[16];
-                        tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_6_);
-                        float acc1_103_7_[16];
-                        tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_7_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                        }
-                        tensor_memory_wait_store();
                     }
                     dependence18.arrive(count_dependence18 + i - 2);
                     // cycle 561, stage 1: reduce_max.raised_79 (examples/ttgir/fa_fwd_causal.sm100.ttgir:213:20)
@@ -2208,87 +2223,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 560, stage 2: update.acc1_106 (examples/ttgir/fa_fwd_causal.sm100.ttgir:250:19)
                 {
-                    float acc1_103_0_[16];
-                    tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc1_103_0_);
-                    float acc1_103_1_[16];
-                    tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                    if (__any_sync(~0u, shrink_88[0] != 1.0f)) {
+                        float acc1_103_0_[16];
+                        tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc1_103_0_);
+                        float acc1_103_1_[16];
+                        tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_1_);
+                        float acc1_103_2_[16];
+                        tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_2_);
+                        float acc1_103_3_[16];
+                        tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_3_);
+                        float acc1_103_4_[16];
+                        tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_4_);
+                        float acc1_103_5_[16];
+                        tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_5_);
+                        float acc1_103_6_[16];
+                        tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_6_);
+                        float acc1_103_7_[16];
+                        tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    tensor_memory_wait_load(acc1_103_1_);
-                    float acc1_103_2_[16];
-                    tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_2_);
-                    float acc1_103_3_[16];
-                    tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_3_);
-                    float acc1_103_4_[16];
-                    tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_4_);
-                    float acc1_103_5_[16];
-                    tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_5_);
-                    float acc1_103_6_[16];
-                    tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_6_);
-                    float acc1_103_7_[16];
-                    tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
                 }
                 dependence18.arrive(count_dependence18 + n - 2);
                 // cycle 561, stage 1: reduce_max.raised_79 (examples/ttgir/fa_fwd_causal.sm100.ttgir:213:20)
@@ -2380,87 +2397,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
                 // cycle 560, stage 2: update.acc1_106 (examples/ttgir/fa_fwd_causal.sm100.ttgir:250:19)
                 {
-                    float acc1_103_0_[16];
-                    tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc1_103_0_);
-                    float acc1_103_1_[16];
-                    tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                    if (__any_sync(~0u, shrink_88[0] != 1.0f)) {
+                        float acc1_103_0_[16];
+                        tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc1_103_0_);
+                        float acc1_103_1_[16];
+                        tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_1_);
+                        float acc1_103_2_[16];
+                        tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_2_);
+                        float acc1_103_3_[16];
+                        tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_3_);
+                        float acc1_103_4_[16];
+                        tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_4_);
+                        float acc1_103_5_[16];
+                        tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_5_);
+                        float acc1_103_6_[16];
+                        tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_6_);
+                        float acc1_103_7_[16];
+                        tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc1_103_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    tensor_memory_wait_load(acc1_103_1_);
-                    float acc1_103_2_[16];
-                    tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_2_);
-                    float acc1_103_3_[16];
-                    tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_3_);
-                    float acc1_103_4_[16];
-                    tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_4_);
-                    float acc1_103_5_[16];
-                    tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_5_);
-                    float acc1_103_6_[16];
-                    tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_6_);
-                    float acc1_103_7_[16];
-                    tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc1_103_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
                 }
                 dependence18.arrive(count_dependence18 + n - 1);
                 // cycle 1154, stage 2: mul.27 (examples/ttgir/fa_fwd_causal.sm100.ttgir:227:13)
@@ -2475,7 +2494,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 }
             } else {
                 for (int32_t i = 0; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 1222, stage 0: cmp.scores1_65 (examples/ttgir/fa_fwd_causal.sm100.ttgir:188:21)
                     {
                         const int32_t scores1_63_ = (query0_8 + i * 128) - query1;
@@ -2570,87 +2588,89 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     }
                     // cycle 5256, stage 0: update.acc1_106 (examples/ttgir/fa_fwd_causal.sm100.ttgir:250:19)
                     {
-                        float acc1_103_0_[16];
-                        tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc1_103_0_);
-                        float acc1_103_1_[16];
-                        tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                        if (__any_sync(~0u, shrink_88[0] != 1.0f)) {
+                            float acc1_103_0_[16];
+                            tensor_memory_load(acc1_103_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc1_103_0_);
+                            float acc1_103_1_[16];
+                            tensor_memory_load(acc1_103_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_0_[2 * i_], acc1_103_0_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_1_);
+                            float acc1_103_2_[16];
+                            tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_2_);
+                            float acc1_103_3_[16];
+                            tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_3_);
+                            float acc1_103_4_[16];
+                            tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_4_);
+                            float acc1_103_5_[16];
+                            tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_5_);
+                            float acc1_103_6_[16];
+                            tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_6_);
+                            float acc1_103_7_[16];
+                            tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc1_103_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
                         }
-                        tensor_memory_wait_load(acc1_103_1_);
-                        float acc1_103_2_[16];
-                        tensor_memory_load(acc1_103_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_1_[2 * i_], acc1_103_1_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_2_);
-                        float acc1_103_3_[16];
-                        tensor_memory_load(acc1_103_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_2_[2 * i_], acc1_103_2_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_3_);
-                        float acc1_103_4_[16];
-                        tensor_memory_load(acc1_103_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_3_[2 * i_], acc1_103_3_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_4_);
-                        float acc1_103_5_[16];
-                        tensor_memory_load(acc1_103_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_4_[2 * i_], acc1_103_4_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_5_);
-                        float acc1_103_6_[16];
-                        tensor_memory_load(acc1_103_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_5_[2 * i_], acc1_103_5_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_6_);
-                        float acc1_103_7_[16];
-                        tensor_memory_load(acc1_103_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_6_[2 * i_], acc1_103_6_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                        }
-                        tensor_memory_wait_load(acc1_103_7_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_103_7_[2 * i_], acc1_103_7_[2 * i_ + 1]}, float2{shrink_88[0], shrink_88[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                        }
-                        tensor_memory_wait_store();
                     }
                     dependence18.arrive(count_dependence18 + i);
                     // cycle 5850, stage 0: mul.27 (examples/ttgir/fa_fwd_causal.sm100.ttgir:227:13)

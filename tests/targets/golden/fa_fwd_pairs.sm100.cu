@@ -151,7 +151,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_scores_19.slot(count_scores_19) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = scores_19[((i_ & 127))];
                 }
-                fence_async_shared();
                 channel_scores_19.producer_commit(count_scores_19);
                 scheduling_fence(opaque, raised_21);
                 dependence2.wait(count_dependence2 + 1);
@@ -183,7 +182,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_scores_19.slot(count_scores_19 + 1) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = scores_19[((i_ & 127))];
                 }
-                fence_async_shared();
                 channel_scores_19.producer_commit(count_scores_19 + 1);
                 // cycle 440, stage 2: store mul.raised_22 to raised_22
                 channel_raised_22.producer_acquire(count_raised_22);
@@ -195,7 +193,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_raised_22.slot(count_raised_22) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
                 }
-                fence_async_shared();
                 channel_raised_22.producer_commit(count_raised_22);
                 scheduling_fence(opaque, raised_21);
                 dependence2.wait(count_dependence2 + 2);
@@ -227,7 +224,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 128; ++i_)
                         shared_at<float>(channel_scores_19.slot(count_scores_19 + 2) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = scores_19[((i_ & 127))];
                 }
-                fence_async_shared();
                 channel_scores_19.producer_commit(count_scores_19 + 2);
                 channel_shrink_29.consumer_wait(count_shrink_29);
                 // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
@@ -236,143 +232,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    float acc_35_0_[16];
-                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[16];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[16];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[16];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_3_);
-                    float acc_35_4_[16];
-                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_4_);
-                    float acc_35_5_[16];
-                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_5_);
-                    float acc_35_6_[16];
-                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_6_);
-                    float acc_35_7_[16];
-                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive_at_first(count_dependence5);
-                for (int32_t i = 3; i < n; ++i) {
-                    thread.rematerialize();
-                    // cycle 440, stage 2: store mul.raised_22 to raised_22
-                    channel_raised_22.producer_acquire(count_raised_22 + i - 2);
-                    {
-                        float raised_22_[1];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21_age1[0] * raised[0]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_)
-                            shared_at<float>(channel_raised_22.slot(count_raised_22 + i - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
-                    }
-                    fence_async_shared();
-                    channel_raised_22.producer_commit(count_raised_22 + i - 2);
-                    channel_shrink_29.consumer_release(count_shrink_29 + i - 3);
-                    dependence2.wait(count_dependence2 + i);
-                    // cycle 642, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
-                    {
-                        tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
-                    }
-                    dependence3.arrive_at_first(count_dependence3 + i);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_21_age1[i_] = raised_21[0];
-                    // cycle 928, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                        {
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
-                        }
-                    }
-                    // cycle 1174, stage 0: store get.scores_19 to scores_19
-                    channel_scores_19.producer_acquire(count_scores_19 + i);
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 128; ++i_)
-                            shared_at<float>(channel_scores_19.slot(count_scores_19 + i) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = scores_19[((i_ & 127))];
-                    }
-                    fence_async_shared();
-                    channel_scores_19.producer_commit(count_scores_19 + i);
-                    channel_shrink_29.consumer_wait(count_shrink_29 + i - 2);
-                    dependence1.wait(count_dependence1 + i - 3);
-                    // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                    {
-                        float read_0[1];
-                        const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + i - 2);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
                         float acc_35_0_[16];
                         tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc_35_0_);
@@ -455,281 +315,60 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         }
                         tensor_memory_wait_store();
                     }
-                    dependence5.arrive_at_first(count_dependence5 + i - 2);
                 }
-                // cycle 440, stage 2: store mul.raised_22 to raised_22
-                channel_raised_22.producer_acquire(count_raised_22 + n - 2);
-                {
-                    float raised_22_[1];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21_age1[0] * raised[0]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_)
-                        shared_at<float>(channel_raised_22.slot(count_raised_22 + n - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
-                }
-                fence_async_shared();
-                channel_raised_22.producer_commit(count_raised_22 + n - 2);
-                channel_shrink_29.consumer_release(count_shrink_29 + n - 3);
-                channel_shrink_29.consumer_wait(count_shrink_29 + n - 2);
-                dependence1.wait(count_dependence1 + n - 3);
-                // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                {
-                    float read_0[1];
-                    const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + n - 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    float acc_35_0_[16];
-                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[16];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                dependence5.arrive_at_first(count_dependence5);
+                for (int32_t i = 3; i < n; ++i) {
+                    // cycle 440, stage 2: store mul.raised_22 to raised_22
+                    channel_raised_22.producer_acquire(count_raised_22 + i - 2);
                     {
-                        float words_[16];
+                        float raised_22_[1];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21_age1[0] * raised[0]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_)
+                            shared_at<float>(channel_raised_22.slot(count_raised_22 + i - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
                     }
-                    tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[16];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                    channel_raised_22.producer_commit(count_raised_22 + i - 2);
+                    channel_shrink_29.consumer_release(count_shrink_29 + i - 3);
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 642, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
                     {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
                     }
-                    tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[16];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_3_);
-                    float acc_35_4_[16];
-                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_4_);
-                    float acc_35_5_[16];
-                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_5_);
-                    float acc_35_6_[16];
-                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_6_);
-                    float acc_35_7_[16];
-                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive_at_first(count_dependence5 + n - 2);
-                // cycle 440, stage 2: store mul.raised_22 to raised_22
-                channel_raised_22.producer_acquire(count_raised_22 + n - 1);
-                {
-                    float raised_22_[1];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21[0] * raised[0]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_)
-                        shared_at<float>(channel_raised_22.slot(count_raised_22 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
-                }
-                fence_async_shared();
-                channel_raised_22.producer_commit(count_raised_22 + n - 1);
-                channel_shrink_29.consumer_release(count_shrink_29 + n - 2);
-                channel_shrink_29.consumer_wait(count_shrink_29 + n - 1);
-                dependence1.wait(count_dependence1 + n - 2);
-                // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                {
-                    float read_0[1];
-                    const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    float acc_35_0_[16];
-                    tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_35_0_);
-                    float acc_35_1_[16];
-                    tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc_35_1_);
-                    float acc_35_2_[16];
-                    tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_2_);
-                    float acc_35_3_[16];
-                    tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_3_);
-                    float acc_35_4_[16];
-                    tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_4_);
-                    float acc_35_5_[16];
-                    tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_5_);
-                    float acc_35_6_[16];
-                    tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_6_);
-                    float acc_35_7_[16];
-                    tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc_35_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive_at_first(count_dependence5 + n - 1);
-                channel_shrink_29.consumer_release(count_shrink_29 + n - 1);
-            } else {
-                for (int32_t i = 0; i < n + 3; ++i) {
-                    thread.rematerialize();
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 440, stage 2: store mul.raised_22 to raised_22
-                        channel_raised_22.producer_acquire(count_raised_22 + i - 2);
-                        {
-                            float raised_22_[1];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21_age1[0] * raised[0]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_)
-                                shared_at<float>(channel_raised_22.slot(count_raised_22 + i - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
-                        }
-                        fence_async_shared();
-                        channel_raised_22.producer_commit(count_raised_22 + i - 2);
-                    }
-                    if (uint32_t(i - 3) < uint32_t(n)) {
-                        if (uint32_t(i - 3) < uint32_t(n)) channel_shrink_29.consumer_release(count_shrink_29 + i - 3);
-                    }
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (uint32_t(i) < uint32_t(n)) dependence2.wait(count_dependence2 + i);
-                        // cycle 642, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
-                        {
-                            tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
-                        }
-                        dependence3.arrive_at_first(count_dependence3 + i);
-                    }
+                    dependence3.arrive_at_first(count_dependence3 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) raised_21_age1[i_] = raised_21[0];
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 928, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
+                    // cycle 928, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
                         {
+                            float chains_[4];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
-                            {
-                                float chains_[4];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
-                            }
-                        }
-                        // cycle 1174, stage 0: store get.scores_19 to scores_19
-                        channel_scores_19.producer_acquire(count_scores_19 + i);
-                        {
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
                             #pragma unroll
-                            for (int i_ = 0; i_ < 128; ++i_)
-                                shared_at<float>(channel_scores_19.slot(count_scores_19 + i) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = scores_19[((i_ & 127))];
+                            for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
                         }
-                        fence_async_shared();
-                        channel_scores_19.producer_commit(count_scores_19 + i);
                     }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        channel_shrink_29.consumer_wait(count_shrink_29 + i - 2);
-                        if (uint32_t(i - 3) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 3);
-                        // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
-                        {
-                            float read_0[1];
-                            const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + i - 2);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    // cycle 1174, stage 0: store get.scores_19 to scores_19
+                    channel_scores_19.producer_acquire(count_scores_19 + i);
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 128; ++i_)
+                            shared_at<float>(channel_scores_19.slot(count_scores_19 + i) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = scores_19[((i_ & 127))];
+                    }
+                    channel_scores_19.producer_commit(count_scores_19 + i);
+                    channel_shrink_29.consumer_wait(count_shrink_29 + i - 2);
+                    dependence1.wait(count_dependence1 + i - 3);
+                    // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                    {
+                        float read_0[1];
+                        const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + i - 2);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                        if (__any_sync(~0u, read_0[0] != 1.0f)) {
                             float acc_35_0_[16];
                             tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                             tensor_memory_wait_load(acc_35_0_);
@@ -811,6 +450,365 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                                 tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
                             }
                             tensor_memory_wait_store();
+                        }
+                    }
+                    dependence5.arrive_at_first(count_dependence5 + i - 2);
+                }
+                // cycle 440, stage 2: store mul.raised_22 to raised_22
+                channel_raised_22.producer_acquire(count_raised_22 + n - 2);
+                {
+                    float raised_22_[1];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21_age1[0] * raised[0]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        shared_at<float>(channel_raised_22.slot(count_raised_22 + n - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
+                }
+                channel_raised_22.producer_commit(count_raised_22 + n - 2);
+                channel_shrink_29.consumer_release(count_shrink_29 + n - 3);
+                channel_shrink_29.consumer_wait(count_shrink_29 + n - 2);
+                dependence1.wait(count_dependence1 + n - 3);
+                // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                {
+                    float read_0[1];
+                    const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + n - 2);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                        float acc_35_0_[16];
+                        tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc_35_0_);
+                        float acc_35_1_[16];
+                        tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc_35_1_);
+                        float acc_35_2_[16];
+                        tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_2_);
+                        float acc_35_3_[16];
+                        tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_3_);
+                        float acc_35_4_[16];
+                        tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_4_);
+                        float acc_35_5_[16];
+                        tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_5_);
+                        float acc_35_6_[16];
+                        tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_6_);
+                        float acc_35_7_[16];
+                        tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                }
+                dependence5.arrive_at_first(count_dependence5 + n - 2);
+                // cycle 440, stage 2: store mul.raised_22 to raised_22
+                channel_raised_22.producer_acquire(count_raised_22 + n - 1);
+                {
+                    float raised_22_[1];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21[0] * raised[0]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_)
+                        shared_at<float>(channel_raised_22.slot(count_raised_22 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
+                }
+                channel_raised_22.producer_commit(count_raised_22 + n - 1);
+                channel_shrink_29.consumer_release(count_shrink_29 + n - 2);
+                channel_shrink_29.consumer_wait(count_shrink_29 + n - 1);
+                dependence1.wait(count_dependence1 + n - 2);
+                // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                {
+                    float read_0[1];
+                    const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                        float acc_35_0_[16];
+                        tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc_35_0_);
+                        float acc_35_1_[16];
+                        tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc_35_1_);
+                        float acc_35_2_[16];
+                        tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_2_);
+                        float acc_35_3_[16];
+                        tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_3_);
+                        float acc_35_4_[16];
+                        tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_4_);
+                        float acc_35_5_[16];
+                        tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_5_);
+                        float acc_35_6_[16];
+                        tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_6_);
+                        float acc_35_7_[16];
+                        tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc_35_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                }
+                dependence5.arrive_at_first(count_dependence5 + n - 1);
+                channel_shrink_29.consumer_release(count_shrink_29 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n + 3; ++i) {
+                    if (uint32_t(i - 2) < uint32_t(n)) {
+                        // cycle 440, stage 2: store mul.raised_22 to raised_22
+                        channel_raised_22.producer_acquire(count_raised_22 + i - 2);
+                        {
+                            float raised_22_[1];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) raised_22_[i_] = (raised_21_age1[0] * raised[0]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_)
+                                shared_at<float>(channel_raised_22.slot(count_raised_22 + i - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = raised_22_[0];
+                        }
+                        channel_raised_22.producer_commit(count_raised_22 + i - 2);
+                    }
+                    if (uint32_t(i - 3) < uint32_t(n)) {
+                        if (uint32_t(i - 3) < uint32_t(n)) channel_shrink_29.consumer_release(count_shrink_29 + i - 3);
+                    }
+                    if (uint32_t(i) < uint32_t(n)) {
+                        if (uint32_t(i) < uint32_t(n)) dependence2.wait(count_dependence2 + i);
+                        // cycle 642, stage 0: get.scores_19 (examples/ttgir/fa_fwd.sm100.ttgir:62:32)
+                        {
+                            tensor_memory_load_tile(scores_19, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        }
+                        dependence3.arrive_at_first(count_dependence3 + i);
+                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) raised_21_age1[i_] = raised_21[0];
+                    if (uint32_t(i) < uint32_t(n)) {
+                        // cycle 928, stage 0: reduce_max.raised_21 (examples/ttgir/fa_fwd.sm100.ttgir:63:20)
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) raised_21[i_] = -INFINITY;
+                            {
+                                float chains_[4];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 128; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], scores_19[((i_ & 127))]);
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 4; ++i_) raised_21[0] = fmaxf(raised_21[0], chains_[i_]);
+                            }
+                        }
+                        // cycle 1174, stage 0: store get.scores_19 to scores_19
+                        channel_scores_19.producer_acquire(count_scores_19 + i);
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 128; ++i_)
+                                shared_at<float>(channel_scores_19.slot(count_scores_19 + i) + (((i_ & 127)) * 128 + thread.index) * sizeof(float)) = scores_19[((i_ & 127))];
+                        }
+                        channel_scores_19.producer_commit(count_scores_19 + i);
+                    }
+                    if (uint32_t(i - 2) < uint32_t(n)) {
+                        channel_shrink_29.consumer_wait(count_shrink_29 + i - 2);
+                        if (uint32_t(i - 3) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 3);
+                        // cycle 1184, stage 2: update.acc_38 (examples/ttgir/fa_fwd.sm100.ttgir:92:17)
+                        {
+                            float read_0[1];
+                            const uint32_t read_0_at = channel_shrink_29.slot(count_shrink_29 + i - 2);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                            if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                                float acc_35_0_[16];
+                                tensor_memory_load(acc_35_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                                tensor_memory_wait_load(acc_35_0_);
+                                float acc_35_1_[16];
+                                tensor_memory_load(acc_35_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_0_[2 * i_], acc_35_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                                }
+                                tensor_memory_wait_load(acc_35_1_);
+                                float acc_35_2_[16];
+                                tensor_memory_load(acc_35_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_1_[2 * i_], acc_35_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_2_);
+                                float acc_35_3_[16];
+                                tensor_memory_load(acc_35_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_2_[2 * i_], acc_35_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_3_);
+                                float acc_35_4_[16];
+                                tensor_memory_load(acc_35_4_, tensor_memory + 128 + (thread.warp % 4 << 21) + 64);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_3_[2 * i_], acc_35_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_4_);
+                                float acc_35_5_[16];
+                                tensor_memory_load(acc_35_5_, tensor_memory + 128 + (thread.warp % 4 << 21) + 80);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_4_[2 * i_], acc_35_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 64, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_5_);
+                                float acc_35_6_[16];
+                                tensor_memory_load(acc_35_6_, tensor_memory + 128 + (thread.warp % 4 << 21) + 96);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_5_[2 * i_], acc_35_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 80, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_6_);
+                                float acc_35_7_[16];
+                                tensor_memory_load(acc_35_7_, tensor_memory + 128 + (thread.warp % 4 << 21) + 112);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_6_[2 * i_], acc_35_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 96, words_);
+                                }
+                                tensor_memory_wait_load(acc_35_7_);
+                                {
+                                    float words_[16];
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 8; ++i_)
+                                        unpair(multiply_pair(float2{acc_35_7_[2 * i_], acc_35_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                    tensor_memory_store(tensor_memory + 128 + (thread.warp % 4 << 21) + 112, words_);
+                                }
+                                tensor_memory_wait_store();
+                            }
                         }
                         dependence5.arrive_at_first(count_dependence5 + i - 2);
                     }
@@ -932,10 +930,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_shrink_29.slot(count_shrink_29) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_29[0];
                 }
-                fence_async_shared();
                 channel_shrink_29.producer_commit(count_shrink_29);
                 for (int32_t i = 3; i < n; ++i) {
-                    thread.rematerialize();
                     if (i >= 4) dependence0.wait(count_dependence0 + i - 4);
                     // cycle 382, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                     {
@@ -1014,7 +1010,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_shrink_29.slot(count_shrink_29 + i - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_29[0];
                     }
-                    fence_async_shared();
                     channel_shrink_29.producer_commit(count_shrink_29 + i - 2);
                     // cycle 1142, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
                     {
@@ -1105,7 +1100,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_shrink_29.slot(count_shrink_29 + n - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_29[0];
                 }
-                fence_async_shared();
                 channel_shrink_29.producer_commit(count_shrink_29 + n - 2);
                 // cycle 1142, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
                 {
@@ -1195,7 +1189,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_shrink_29.slot(count_shrink_29 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_29[0];
                 }
-                fence_async_shared();
                 channel_shrink_29.producer_commit(count_shrink_29 + n - 1);
                 // cycle 1142, stage 3: mul.12 (examples/ttgir/fa_fwd.sm100.ttgir:77:13)
                 {
@@ -1246,7 +1239,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
             } else {
                 for (int32_t i = 0; i < n + 3; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i - 3) < uint32_t(n)) {
                         if (uint32_t(i - 4) < uint32_t(n)) dependence0.wait(count_dependence0 + i - 4);
                         // cycle 382, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
@@ -1332,7 +1324,6 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             for (int i_ = 0; i_ < 1; ++i_)
                                 shared_at<float>(channel_shrink_29.slot(count_shrink_29 + i - 2) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_29[0];
                         }
-                        fence_async_shared();
                         channel_shrink_29.producer_commit(count_shrink_29 + i - 2);
                     }
                     if (uint32_t(i - 3) < uint32_t(n)) {

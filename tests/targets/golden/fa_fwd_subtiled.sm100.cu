@@ -243,7 +243,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_shrink_39.slot(count_shrink_39) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_39[0];
                 }
-                fence_async_shared();
                 channel_shrink_39.producer_commit(count_shrink_39);
                 // cycle 1724, stage 0: exp2.weights_38 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:87:21)
                 {
@@ -256,7 +255,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 1; ++i_) mulf_23[i_] = (total0[0] * shrink_39[0]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 352, stage 1: reduce_sum.24 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:91:13)
                     {
                         #pragma unroll
@@ -348,7 +346,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_shrink_39.slot(count_shrink_39 + i) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_39[0];
                     }
-                    fence_async_shared();
                     channel_shrink_39.producer_commit(count_shrink_39 + i);
                     // cycle 1724, stage 0: exp2.weights_38 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:87:21)
                     {
@@ -516,7 +513,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 dependence9.arrive(count_dependence9);
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 12, stage 1: reduce_max.raised_42 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:98:20)
                     {
                         #pragma unroll
@@ -573,7 +569,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_shrink_51.slot(count_shrink_51 + i - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_51[0];
                     }
-                    fence_async_shared();
                     channel_shrink_51.producer_commit(count_shrink_51 + i - 1);
                     // cycle 1446, stage 1: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:113:13)
                     {
@@ -677,7 +672,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_shrink_51.slot(count_shrink_51 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_51[0];
                 }
-                fence_async_shared();
                 channel_shrink_51.producer_commit(count_shrink_51 + n - 1);
                 // cycle 1446, stage 1: reduce_sum.27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:113:13)
                 {
@@ -803,192 +797,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    float acc0_57_0_[16];
-                    tensor_memory_load(acc0_57_0_, tensor_memory + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc0_57_0_);
-                    float acc0_57_1_[16];
-                    tensor_memory_load(acc0_57_1_, tensor_memory + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_0_[2 * i_], acc0_57_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_1_);
-                    float acc0_57_2_[16];
-                    tensor_memory_load(acc0_57_2_, tensor_memory + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_1_[2 * i_], acc0_57_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_2_);
-                    float acc0_57_3_[16];
-                    tensor_memory_load(acc0_57_3_, tensor_memory + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_2_[2 * i_], acc0_57_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_3_);
-                    float acc0_57_4_[16];
-                    tensor_memory_load(acc0_57_4_, tensor_memory + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_3_[2 * i_], acc0_57_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_4_);
-                    float acc0_57_5_[16];
-                    tensor_memory_load(acc0_57_5_, tensor_memory + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_4_[2 * i_], acc0_57_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_5_);
-                    float acc0_57_6_[16];
-                    tensor_memory_load(acc0_57_6_, tensor_memory + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_5_[2 * i_], acc0_57_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_6_);
-                    float acc0_57_7_[16];
-                    tensor_memory_load(acc0_57_7_, tensor_memory + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_6_[2 * i_], acc0_57_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_7_[2 * i_], acc0_57_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence12.arrive(count_dependence12);
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_shrink_39.consumer_release(count_shrink_39 + i - 1);
-                    channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
-                    if (i >= 2) dependence4.wait(count_dependence4 + i - 2);
-                    // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
-                    {
-                        float read_0[1];
-                        const uint32_t read_0_at = channel_shrink_51.slot(count_shrink_51 + i - 1);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                        float acc1_66_0_[16];
-                        tensor_memory_load(acc1_66_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc1_66_0_);
-                        float acc1_66_1_[16];
-                        tensor_memory_load(acc1_66_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_1_);
-                        float acc1_66_2_[16];
-                        tensor_memory_load(acc1_66_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_2_);
-                        float acc1_66_3_[16];
-                        tensor_memory_load(acc1_66_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_3_);
-                        float acc1_66_4_[16];
-                        tensor_memory_load(acc1_66_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_4_);
-                        float acc1_66_5_[16];
-                        tensor_memory_load(acc1_66_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_5_);
-                        float acc1_66_6_[16];
-                        tensor_memory_load(acc1_66_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_6_);
-                        float acc1_66_7_[16];
-                        tensor_memory_load(acc1_66_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_7_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence13.arrive(count_dependence13 + i - 1);
-                    channel_shrink_51.consumer_release(count_shrink_51 + i - 1);
-                    channel_shrink_39.consumer_wait(count_shrink_39 + i);
-                    dependence1.wait(count_dependence1 + i - 1);
-                    // cycle 1730, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
-                    {
-                        float read_0[1];
-                        const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
                         float acc0_57_0_[16];
                         tensor_memory_load(acc0_57_0_, tensor_memory + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc0_57_0_);
@@ -1071,6 +880,196 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         }
                         tensor_memory_wait_store();
                     }
+                }
+                dependence12.arrive(count_dependence12);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_shrink_39.consumer_release(count_shrink_39 + i - 1);
+                    channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
+                    if (i >= 2) dependence4.wait(count_dependence4 + i - 2);
+                    // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
+                    {
+                        float read_0[1];
+                        const uint32_t read_0_at = channel_shrink_51.slot(count_shrink_51 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                        if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                            float acc1_66_0_[16];
+                            tensor_memory_load(acc1_66_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc1_66_0_);
+                            float acc1_66_1_[16];
+                            tensor_memory_load(acc1_66_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_1_);
+                            float acc1_66_2_[16];
+                            tensor_memory_load(acc1_66_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_2_);
+                            float acc1_66_3_[16];
+                            tensor_memory_load(acc1_66_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_3_);
+                            float acc1_66_4_[16];
+                            tensor_memory_load(acc1_66_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_4_);
+                            float acc1_66_5_[16];
+                            tensor_memory_load(acc1_66_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_5_);
+                            float acc1_66_6_[16];
+                            tensor_memory_load(acc1_66_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_6_);
+                            float acc1_66_7_[16];
+                            tensor_memory_load(acc1_66_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
+                        }
+                    }
+                    dependence13.arrive(count_dependence13 + i - 1);
+                    channel_shrink_51.consumer_release(count_shrink_51 + i - 1);
+                    channel_shrink_39.consumer_wait(count_shrink_39 + i);
+                    dependence1.wait(count_dependence1 + i - 1);
+                    // cycle 1730, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
+                    {
+                        float read_0[1];
+                        const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                        if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                            float acc0_57_0_[16];
+                            tensor_memory_load(acc0_57_0_, tensor_memory + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc0_57_0_);
+                            float acc0_57_1_[16];
+                            tensor_memory_load(acc0_57_1_, tensor_memory + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_0_[2 * i_], acc0_57_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_1_);
+                            float acc0_57_2_[16];
+                            tensor_memory_load(acc0_57_2_, tensor_memory + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_1_[2 * i_], acc0_57_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_2_);
+                            float acc0_57_3_[16];
+                            tensor_memory_load(acc0_57_3_, tensor_memory + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_2_[2 * i_], acc0_57_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_3_);
+                            float acc0_57_4_[16];
+                            tensor_memory_load(acc0_57_4_, tensor_memory + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_3_[2 * i_], acc0_57_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_4_);
+                            float acc0_57_5_[16];
+                            tensor_memory_load(acc0_57_5_, tensor_memory + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_4_[2 * i_], acc0_57_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_5_);
+                            float acc0_57_6_[16];
+                            tensor_memory_load(acc0_57_6_, tensor_memory + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_5_[2 * i_], acc0_57_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_6_);
+                            float acc0_57_7_[16];
+                            tensor_memory_load(acc0_57_7_, tensor_memory + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_6_[2 * i_], acc0_57_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_7_[2 * i_], acc0_57_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
+                        }
+                    }
                     dependence12.arrive(count_dependence12 + i);
                 }
                 channel_shrink_39.consumer_release(count_shrink_39 + n - 1);
@@ -1082,87 +1081,89 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_shrink_51.slot(count_shrink_51 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    float acc1_66_0_[16];
-                    tensor_memory_load(acc1_66_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc1_66_0_);
-                    float acc1_66_1_[16];
-                    tensor_memory_load(acc1_66_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                        float acc1_66_0_[16];
+                        tensor_memory_load(acc1_66_0_, tensor_memory + 256 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc1_66_0_);
+                        float acc1_66_1_[16];
+                        tensor_memory_load(acc1_66_1_, tensor_memory + 256 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_1_);
+                        float acc1_66_2_[16];
+                        tensor_memory_load(acc1_66_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_2_);
+                        float acc1_66_3_[16];
+                        tensor_memory_load(acc1_66_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_3_);
+                        float acc1_66_4_[16];
+                        tensor_memory_load(acc1_66_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_4_);
+                        float acc1_66_5_[16];
+                        tensor_memory_load(acc1_66_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_5_);
+                        float acc1_66_6_[16];
+                        tensor_memory_load(acc1_66_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_6_);
+                        float acc1_66_7_[16];
+                        tensor_memory_load(acc1_66_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    tensor_memory_wait_load(acc1_66_1_);
-                    float acc1_66_2_[16];
-                    tensor_memory_load(acc1_66_2_, tensor_memory + 256 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_2_);
-                    float acc1_66_3_[16];
-                    tensor_memory_load(acc1_66_3_, tensor_memory + 256 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_3_);
-                    float acc1_66_4_[16];
-                    tensor_memory_load(acc1_66_4_, tensor_memory + 256 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_4_);
-                    float acc1_66_5_[16];
-                    tensor_memory_load(acc1_66_5_, tensor_memory + 256 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_5_);
-                    float acc1_66_6_[16];
-                    tensor_memory_load(acc1_66_6_, tensor_memory + 256 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_6_);
-                    float acc1_66_7_[16];
-                    tensor_memory_load(acc1_66_7_, tensor_memory + 256 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 256 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
                 }
                 dependence13.arrive(count_dependence13 + n - 1);
                 channel_shrink_51.consumer_release(count_shrink_51 + n - 1);

@@ -250,7 +250,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_shrink_39.slot(count_shrink_39) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_39[0];
                 }
-                fence_async_shared();
                 channel_shrink_39.producer_commit(count_shrink_39);
                 // cycle 1513, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:90:13)
                 {
@@ -263,7 +262,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 128; ++i_) weights_38[i_] = exp2_approx(weights_37[((i_ & 127))]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     dependence9.wait(count_dependence9 + i - 1);
                     // cycle 351, stage 1: put.acc0_54 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:122:18)
                     {
@@ -355,7 +353,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_shrink_39.slot(count_shrink_39 + i) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_39[0];
                     }
-                    fence_async_shared();
                     channel_shrink_39.producer_commit(count_shrink_39 + i);
                     // cycle 1513, stage 0: mul.23 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:90:13)
                     {
@@ -537,7 +534,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     // cycle 234, stage 1: mul.raised_43 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:103:20)
                     {
                         #pragma unroll
@@ -580,7 +576,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 1; ++i_)
                             shared_at<float>(channel_shrink_51.slot(count_shrink_51 + i - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_51[0];
                     }
-                    fence_async_shared();
                     channel_shrink_51.producer_commit(count_shrink_51 + i - 1);
                     if (i >= 2) dependence3.wait(count_dependence3 + i - 2);
                     dependence8.wait(count_dependence8 + i);
@@ -684,7 +679,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 1; ++i_)
                         shared_at<float>(channel_shrink_51.slot(count_shrink_51 + n - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_51[0];
                 }
-                fence_async_shared();
                 channel_shrink_51.producer_commit(count_shrink_51 + n - 1);
                 if (n > 1) dependence3.wait(count_dependence3 + n - 2);
                 dependence8.wait(count_dependence8 + n - 1);
@@ -810,192 +804,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    float acc0_57_0_[16];
-                    tensor_memory_load(acc0_57_0_, tensor_memory + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc0_57_0_);
-                    float acc0_57_1_[16];
-                    tensor_memory_load(acc0_57_1_, tensor_memory + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_0_[2 * i_], acc0_57_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_1_);
-                    float acc0_57_2_[16];
-                    tensor_memory_load(acc0_57_2_, tensor_memory + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_1_[2 * i_], acc0_57_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_2_);
-                    float acc0_57_3_[16];
-                    tensor_memory_load(acc0_57_3_, tensor_memory + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_2_[2 * i_], acc0_57_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_3_);
-                    float acc0_57_4_[16];
-                    tensor_memory_load(acc0_57_4_, tensor_memory + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_3_[2 * i_], acc0_57_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_4_);
-                    float acc0_57_5_[16];
-                    tensor_memory_load(acc0_57_5_, tensor_memory + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_4_[2 * i_], acc0_57_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_5_);
-                    float acc0_57_6_[16];
-                    tensor_memory_load(acc0_57_6_, tensor_memory + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_5_[2 * i_], acc0_57_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_6_);
-                    float acc0_57_7_[16];
-                    tensor_memory_load(acc0_57_7_, tensor_memory + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_6_[2 * i_], acc0_57_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc0_57_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc0_57_7_[2 * i_], acc0_57_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence12.arrive_at_first(count_dependence12);
-                channel_shrink_39.consumer_release(count_shrink_39);
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
-                    if (i >= 2) dependence4.wait(count_dependence4 + i - 2);
-                    // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
-                    {
-                        float read_0[1];
-                        const uint32_t read_0_at = channel_shrink_51.slot(count_shrink_51 + i - 1);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                        float acc1_66_0_[16];
-                        tensor_memory_load(acc1_66_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc1_66_0_);
-                        float acc1_66_1_[16];
-                        tensor_memory_load(acc1_66_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_1_);
-                        float acc1_66_2_[16];
-                        tensor_memory_load(acc1_66_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_2_);
-                        float acc1_66_3_[16];
-                        tensor_memory_load(acc1_66_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_3_);
-                        float acc1_66_4_[16];
-                        tensor_memory_load(acc1_66_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_4_);
-                        float acc1_66_5_[16];
-                        tensor_memory_load(acc1_66_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_5_);
-                        float acc1_66_6_[16];
-                        tensor_memory_load(acc1_66_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_6_);
-                        float acc1_66_7_[16];
-                        tensor_memory_load(acc1_66_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                        }
-                        tensor_memory_wait_load(acc1_66_7_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence13.arrive_at_first(count_dependence13 + i - 1);
-                    channel_shrink_51.consumer_release(count_shrink_51 + i - 1);
-                    channel_shrink_39.consumer_wait(count_shrink_39 + i);
-                    dependence1.wait(count_dependence1 + i - 1);
-                    // cycle 1696, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
-                    {
-                        float read_0[1];
-                        const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
                         float acc0_57_0_[16];
                         tensor_memory_load(acc0_57_0_, tensor_memory + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc0_57_0_);
@@ -1078,6 +887,196 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         }
                         tensor_memory_wait_store();
                     }
+                }
+                dependence12.arrive_at_first(count_dependence12);
+                channel_shrink_39.consumer_release(count_shrink_39);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
+                    if (i >= 2) dependence4.wait(count_dependence4 + i - 2);
+                    // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
+                    {
+                        float read_0[1];
+                        const uint32_t read_0_at = channel_shrink_51.slot(count_shrink_51 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                        if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                            float acc1_66_0_[16];
+                            tensor_memory_load(acc1_66_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc1_66_0_);
+                            float acc1_66_1_[16];
+                            tensor_memory_load(acc1_66_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_1_);
+                            float acc1_66_2_[16];
+                            tensor_memory_load(acc1_66_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_2_);
+                            float acc1_66_3_[16];
+                            tensor_memory_load(acc1_66_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_3_);
+                            float acc1_66_4_[16];
+                            tensor_memory_load(acc1_66_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_4_);
+                            float acc1_66_5_[16];
+                            tensor_memory_load(acc1_66_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_5_);
+                            float acc1_66_6_[16];
+                            tensor_memory_load(acc1_66_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_6_);
+                            float acc1_66_7_[16];
+                            tensor_memory_load(acc1_66_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc1_66_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
+                        }
+                    }
+                    dependence13.arrive_at_first(count_dependence13 + i - 1);
+                    channel_shrink_51.consumer_release(count_shrink_51 + i - 1);
+                    channel_shrink_39.consumer_wait(count_shrink_39 + i);
+                    dependence1.wait(count_dependence1 + i - 1);
+                    // cycle 1696, stage 0: update.acc0_60 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:127:18)
+                    {
+                        float read_0[1];
+                        const uint32_t read_0_at = channel_shrink_39.slot(count_shrink_39 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                        if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                            float acc0_57_0_[16];
+                            tensor_memory_load(acc0_57_0_, tensor_memory + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc0_57_0_);
+                            float acc0_57_1_[16];
+                            tensor_memory_load(acc0_57_1_, tensor_memory + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_0_[2 * i_], acc0_57_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_1_);
+                            float acc0_57_2_[16];
+                            tensor_memory_load(acc0_57_2_, tensor_memory + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_1_[2 * i_], acc0_57_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_2_);
+                            float acc0_57_3_[16];
+                            tensor_memory_load(acc0_57_3_, tensor_memory + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_2_[2 * i_], acc0_57_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_3_);
+                            float acc0_57_4_[16];
+                            tensor_memory_load(acc0_57_4_, tensor_memory + (thread.warp % 4 << 21) + 64);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_3_[2 * i_], acc0_57_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_4_);
+                            float acc0_57_5_[16];
+                            tensor_memory_load(acc0_57_5_, tensor_memory + (thread.warp % 4 << 21) + 80);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_4_[2 * i_], acc0_57_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 64, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_5_);
+                            float acc0_57_6_[16];
+                            tensor_memory_load(acc0_57_6_, tensor_memory + (thread.warp % 4 << 21) + 96);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_5_[2 * i_], acc0_57_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 80, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_6_);
+                            float acc0_57_7_[16];
+                            tensor_memory_load(acc0_57_7_, tensor_memory + (thread.warp % 4 << 21) + 112);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_6_[2 * i_], acc0_57_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 96, words_);
+                            }
+                            tensor_memory_wait_load(acc0_57_7_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc0_57_7_[2 * i_], acc0_57_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store(tensor_memory + (thread.warp % 4 << 21) + 112, words_);
+                            }
+                            tensor_memory_wait_store();
+                        }
+                    }
                     dependence12.arrive_at_first(count_dependence12 + i);
                     channel_shrink_39.consumer_release(count_shrink_39 + i);
                 }
@@ -1089,87 +1088,89 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     const uint32_t read_0_at = channel_shrink_51.slot(count_shrink_51 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
-                    float acc1_66_0_[16];
-                    tensor_memory_load(acc1_66_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc1_66_0_);
-                    float acc1_66_1_[16];
-                    tensor_memory_load(acc1_66_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                        float acc1_66_0_[16];
+                        tensor_memory_load(acc1_66_0_, tensor_memory + 384 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc1_66_0_);
+                        float acc1_66_1_[16];
+                        tensor_memory_load(acc1_66_1_, tensor_memory + 384 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_0_[2 * i_], acc1_66_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_1_);
+                        float acc1_66_2_[16];
+                        tensor_memory_load(acc1_66_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_2_);
+                        float acc1_66_3_[16];
+                        tensor_memory_load(acc1_66_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_3_);
+                        float acc1_66_4_[16];
+                        tensor_memory_load(acc1_66_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_4_);
+                        float acc1_66_5_[16];
+                        tensor_memory_load(acc1_66_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_5_);
+                        float acc1_66_6_[16];
+                        tensor_memory_load(acc1_66_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_6_);
+                        float acc1_66_7_[16];
+                        tensor_memory_load(acc1_66_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
+                        }
+                        tensor_memory_wait_load(acc1_66_7_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
+                        }
+                        tensor_memory_wait_store();
                     }
-                    tensor_memory_wait_load(acc1_66_1_);
-                    float acc1_66_2_[16];
-                    tensor_memory_load(acc1_66_2_, tensor_memory + 384 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_1_[2 * i_], acc1_66_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_2_);
-                    float acc1_66_3_[16];
-                    tensor_memory_load(acc1_66_3_, tensor_memory + 384 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_2_[2 * i_], acc1_66_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_3_);
-                    float acc1_66_4_[16];
-                    tensor_memory_load(acc1_66_4_, tensor_memory + 384 + (thread.warp % 4 << 21) + 64);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_3_[2 * i_], acc1_66_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_4_);
-                    float acc1_66_5_[16];
-                    tensor_memory_load(acc1_66_5_, tensor_memory + 384 + (thread.warp % 4 << 21) + 80);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_4_[2 * i_], acc1_66_4_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 64, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_5_);
-                    float acc1_66_6_[16];
-                    tensor_memory_load(acc1_66_6_, tensor_memory + 384 + (thread.warp % 4 << 21) + 96);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_5_[2 * i_], acc1_66_5_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 80, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_6_);
-                    float acc1_66_7_[16];
-                    tensor_memory_load(acc1_66_7_, tensor_memory + 384 + (thread.warp % 4 << 21) + 112);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_6_[2 * i_], acc1_66_6_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 96, words_);
-                    }
-                    tensor_memory_wait_load(acc1_66_7_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc1_66_7_[2 * i_], acc1_66_7_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store(tensor_memory + 384 + (thread.warp % 4 << 21) + 112, words_);
-                    }
-                    tensor_memory_wait_store();
                 }
                 dependence13.arrive_at_first(count_dependence13 + n - 1);
                 channel_shrink_51.consumer_release(count_shrink_51 + n - 1);

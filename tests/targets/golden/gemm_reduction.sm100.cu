@@ -117,7 +117,6 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = total_20_[((i_ & 3))];
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     channel_x_y.consumer_wait(count_x_y + i);
                     // cycle 30, stage 0: dot.acc_17 (examples/ttgir/gemm_reduction.sm100.ttgir:60:17)
                     if (thread.warp == 0 && elect_one()) {

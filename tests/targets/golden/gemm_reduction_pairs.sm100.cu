@@ -128,7 +128,6 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = total_20_[((i_ & 3))];
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     channel_x_y.consumer_wait(count_x_y + i);
                     dependence0.arrive_at_first(count_dependence0 + i);
                     if (thread.warp == 0 && pair_rank == 0) dependence0.wait_of_pair(count_dependence0 + i);

@@ -150,7 +150,6 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                     for (int i_ = 0; i_ < 16; ++i_) z_45[i_] = pack_f16(z_43[(((2 * i_) & 31))], z_43[(((2 * i_ + 1) & 31))]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     if (thread.warp == 0) channel_y_40.consumer_wait(count_y_40 + i);
                     if (thread.warp == 0) dependence1.wait(count_dependence1 + i - 1);
                     // cycle 0, stage 0: dot.z_42 (tests/kernels/ttgir/panels.sm100.ttgir:71:15)
@@ -189,7 +188,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     }
                     // cycle 592, stage 0: trunc.z_45 (tests/kernels/ttgir/panels.sm100.ttgir:73:15)
                     {
@@ -215,7 +214,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                 }
             }
         }
@@ -404,7 +403,6 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     for (int i_ = 0; i_ < 16; ++i_) z_45[i_] = pack_f16(z_43[(((2 * i_) & 31))], z_43[(((2 * i_ + 1) & 31))]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
                     if (thread.warp == 0) {
                         channel_y_40.consumer_wait(count_y_40 + i);
                         fence_async_shared();
@@ -446,7 +444,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     }
                     // cycle 592, stage 0: trunc.z_45 (tests/kernels/ttgir/panels.sm100.ttgir:73:15)
                     {
@@ -472,7 +470,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = __half(unpack_f16(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2));
+                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                 }
             }
         }

@@ -228,7 +228,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     for (int i_ = 0; i_ < 1; ++i_)
                         if ((thread.lane & 16) == 0) shared_at<float>(channel_acc_43.slot(count_acc_43) + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float)) = acc_43_[0];
                 }
-                fence_async_shared();
                 channel_acc_43.producer_commit(count_acc_43);
                 // cycle 952, stage 1: exp2.p_37 (tests/kernels/ttgir/queries_low.sm100.ttgir:77:15)
                 {
@@ -236,7 +235,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     for (int i_ = 0; i_ < 8; ++i_) p_37[i_] = exp2_approx(p_36[((i_ & 63))]);
                 }
                 for (int32_t i = 2; i < n; ++i) {
-                    thread.rematerialize();
                     if (thread.warp == 0) channel_s_27.consumer_wait(count_s_27 + i);
                     if (thread.warp == 0) dependence3.wait(count_dependence3 + i - 2);
                     // cycle 0, stage 0: dot.s_30 (tests/kernels/ttgir/queries_low.sm100.ttgir:65:15)
@@ -330,7 +328,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         for (int i_ = 0; i_ < 1; ++i_)
                             if ((thread.lane & 16) == 0) shared_at<float>(channel_acc_43.slot(count_acc_43 + i - 1) + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float)) = acc_43_[0];
                     }
-                    fence_async_shared();
                     channel_acc_43.producer_commit(count_acc_43 + i - 1);
                     // cycle 952, stage 1: exp2.p_37 (tests/kernels/ttgir/queries_low.sm100.ttgir:77:15)
                     {
@@ -413,7 +410,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     for (int i_ = 0; i_ < 1; ++i_)
                         if ((thread.lane & 16) == 0) shared_at<float>(channel_acc_43.slot(count_acc_43 + n - 1) + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float)) = acc_43_[0];
                 }
-                fence_async_shared();
                 channel_acc_43.producer_commit(count_acc_43 + n - 1);
                 // cycle 952, stage 1: exp2.p_37 (tests/kernels/ttgir/queries_low.sm100.ttgir:77:15)
                 {
@@ -440,7 +436,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 dependence4.arrive(count_dependence4 + n - 1);
             } else {
                 for (int32_t i = 0; i < n; ++i) {
-                    thread.rematerialize();
                     if (thread.warp == 0) channel_s_27.consumer_wait(count_s_27 + i);
                     if (i >= 2 && thread.warp == 0) dependence3.wait(count_dependence3 + i - 2);
                     // cycle 0, stage 0: dot.s_30 (tests/kernels/ttgir/queries_low.sm100.ttgir:65:15)
@@ -516,7 +511,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         for (int i_ = 0; i_ < 1; ++i_)
                             if ((thread.lane & 16) == 0) shared_at<float>(channel_acc_43.slot(count_acc_43 + i) + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float)) = acc_43_[0];
                     }
-                    fence_async_shared();
                     channel_acc_43.producer_commit(count_acc_43 + i);
                     // cycle 1976, stage 0: exp2.p_37 (tests/kernels/ttgir/queries_low.sm100.ttgir:77:15)
                     {
@@ -598,7 +592,6 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             const int32_t n = trips_0;
             if (n >= 2) {
                 for (int32_t i = 2; i < n; ++i) {
-                    thread.rematerialize();
                     channel_acc_43.consumer_wait(count_acc_43 + i - 2);
                     if (i >= 3) dependence1.wait(count_dependence1 + i - 3);
                     // cycle 180, stage 2: update.acc_49 (tests/kernels/ttgir/queries_low.sm100.ttgir:88:17)
@@ -607,47 +600,49 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         const uint32_t read_0_at = channel_acc_43.slot(count_acc_43 + i - 2);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float));
-                        float acc_46_0_[16];
-                        tensor_memory_load<64>(acc_46_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                        tensor_memory_wait_load(acc_46_0_);
-                        float acc_46_1_[16];
-                        tensor_memory_load<64>(acc_46_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc_46_0_[2 * i_], acc_46_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                            float acc_46_0_[16];
+                            tensor_memory_load<64>(acc_46_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc_46_0_);
+                            float acc_46_1_[16];
+                            tensor_memory_load<64>(acc_46_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_0_[2 * i_], acc_46_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc_46_1_);
+                            float acc_46_2_[16];
+                            tensor_memory_load<64>(acc_46_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_1_[2 * i_], acc_46_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc_46_2_);
+                            float acc_46_3_[16];
+                            tensor_memory_load<64>(acc_46_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_2_[2 * i_], acc_46_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc_46_3_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_3_[2 * i_], acc_46_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_store();
                         }
-                        tensor_memory_wait_load(acc_46_1_);
-                        float acc_46_2_[16];
-                        tensor_memory_load<64>(acc_46_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc_46_1_[2 * i_], acc_46_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                        }
-                        tensor_memory_wait_load(acc_46_2_);
-                        float acc_46_3_[16];
-                        tensor_memory_load<64>(acc_46_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc_46_2_[2 * i_], acc_46_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                        }
-                        tensor_memory_wait_load(acc_46_3_);
-                        {
-                            float words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 8; ++i_)
-                                unpair(multiply_pair(float2{acc_46_3_[2 * i_], acc_46_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                        }
-                        tensor_memory_wait_store();
                     }
                     dependence5.arrive(count_dependence5 + i - 2);
                     channel_acc_43.consumer_release(count_acc_43 + i - 2);
@@ -660,113 +655,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     const uint32_t read_0_at = channel_acc_43.slot(count_acc_43 + n - 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float));
-                    float acc_46_0_[16];
-                    tensor_memory_load<64>(acc_46_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_46_0_);
-                    float acc_46_1_[16];
-                    tensor_memory_load<64>(acc_46_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_0_[2 * i_], acc_46_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc_46_1_);
-                    float acc_46_2_[16];
-                    tensor_memory_load<64>(acc_46_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_1_[2 * i_], acc_46_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc_46_2_);
-                    float acc_46_3_[16];
-                    tensor_memory_load<64>(acc_46_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_2_[2 * i_], acc_46_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_46_3_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_3_[2 * i_], acc_46_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 2);
-                channel_acc_43.consumer_release(count_acc_43 + n - 2);
-                channel_acc_43.consumer_wait(count_acc_43 + n - 1);
-                dependence1.wait(count_dependence1 + n - 2);
-                // cycle 180, stage 2: update.acc_49 (tests/kernels/ttgir/queries_low.sm100.ttgir:88:17)
-                {
-                    float read_0[1];
-                    const uint32_t read_0_at = channel_acc_43.slot(count_acc_43 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float));
-                    float acc_46_0_[16];
-                    tensor_memory_load<64>(acc_46_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
-                    tensor_memory_wait_load(acc_46_0_);
-                    float acc_46_1_[16];
-                    tensor_memory_load<64>(acc_46_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_0_[2 * i_], acc_46_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
-                    }
-                    tensor_memory_wait_load(acc_46_1_);
-                    float acc_46_2_[16];
-                    tensor_memory_load<64>(acc_46_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_1_[2 * i_], acc_46_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
-                    }
-                    tensor_memory_wait_load(acc_46_2_);
-                    float acc_46_3_[16];
-                    tensor_memory_load<64>(acc_46_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_2_[2 * i_], acc_46_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
-                    }
-                    tensor_memory_wait_load(acc_46_3_);
-                    {
-                        float words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            unpair(multiply_pair(float2{acc_46_3_[2 * i_], acc_46_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
-                        tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 1);
-                channel_acc_43.consumer_release(count_acc_43 + n - 1);
-            } else {
-                for (int32_t i = 0; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_acc_43.consumer_wait(count_acc_43 + i);
-                    if (i >= 1) dependence1.wait(count_dependence1 + i - 1);
-                    // cycle 2228, stage 0: update.acc_49 (tests/kernels/ttgir/queries_low.sm100.ttgir:88:17)
-                    {
-                        float read_0[1];
-                        const uint32_t read_0_at = channel_acc_43.slot(count_acc_43 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float));
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
                         float acc_46_0_[16];
                         tensor_memory_load<64>(acc_46_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
                         tensor_memory_wait_load(acc_46_0_);
@@ -808,6 +697,117 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                             tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
                         }
                         tensor_memory_wait_store();
+                    }
+                }
+                dependence5.arrive(count_dependence5 + n - 2);
+                channel_acc_43.consumer_release(count_acc_43 + n - 2);
+                channel_acc_43.consumer_wait(count_acc_43 + n - 1);
+                dependence1.wait(count_dependence1 + n - 2);
+                // cycle 180, stage 2: update.acc_49 (tests/kernels/ttgir/queries_low.sm100.ttgir:88:17)
+                {
+                    float read_0[1];
+                    const uint32_t read_0_at = channel_acc_43.slot(count_acc_43 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float));
+                    if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                        float acc_46_0_[16];
+                        tensor_memory_load<64>(acc_46_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                        tensor_memory_wait_load(acc_46_0_);
+                        float acc_46_1_[16];
+                        tensor_memory_load<64>(acc_46_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_46_0_[2 * i_], acc_46_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                        }
+                        tensor_memory_wait_load(acc_46_1_);
+                        float acc_46_2_[16];
+                        tensor_memory_load<64>(acc_46_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_46_1_[2 * i_], acc_46_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                        }
+                        tensor_memory_wait_load(acc_46_2_);
+                        float acc_46_3_[16];
+                        tensor_memory_load<64>(acc_46_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_46_2_[2 * i_], acc_46_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                        }
+                        tensor_memory_wait_load(acc_46_3_);
+                        {
+                            float words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_)
+                                unpair(multiply_pair(float2{acc_46_3_[2 * i_], acc_46_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                            tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                }
+                dependence5.arrive(count_dependence5 + n - 1);
+                channel_acc_43.consumer_release(count_acc_43 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    channel_acc_43.consumer_wait(count_acc_43 + i);
+                    if (i >= 1) dependence1.wait(count_dependence1 + i - 1);
+                    // cycle 2228, stage 0: update.acc_49 (tests/kernels/ttgir/queries_low.sm100.ttgir:88:17)
+                    {
+                        float read_0[1];
+                        const uint32_t read_0_at = channel_acc_43.slot(count_acc_43 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) read_0[i_] = shared_at<float>(read_0_at + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float));
+                        if (__any_sync(~0u, read_0[0] != 1.0f)) {
+                            float acc_46_0_[16];
+                            tensor_memory_load<64>(acc_46_0_, tensor_memory + 128 + (thread.warp % 4 << 21));
+                            tensor_memory_wait_load(acc_46_0_);
+                            float acc_46_1_[16];
+                            tensor_memory_load<64>(acc_46_1_, tensor_memory + 128 + (thread.warp % 4 << 21) + 16);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_0_[2 * i_], acc_46_0_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21), words_);
+                            }
+                            tensor_memory_wait_load(acc_46_1_);
+                            float acc_46_2_[16];
+                            tensor_memory_load<64>(acc_46_2_, tensor_memory + 128 + (thread.warp % 4 << 21) + 32);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_1_[2 * i_], acc_46_1_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16, words_);
+                            }
+                            tensor_memory_wait_load(acc_46_2_);
+                            float acc_46_3_[16];
+                            tensor_memory_load<64>(acc_46_3_, tensor_memory + 128 + (thread.warp % 4 << 21) + 48);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_2_[2 * i_], acc_46_2_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 32, words_);
+                            }
+                            tensor_memory_wait_load(acc_46_3_);
+                            {
+                                float words_[16];
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_)
+                                    unpair(multiply_pair(float2{acc_46_3_[2 * i_], acc_46_3_[2 * i_ + 1]}, float2{read_0[0], read_0[0]}), words_[2 * i_], words_[2 * i_ + 1]);
+                                tensor_memory_store<64>(tensor_memory + 128 + (thread.warp % 4 << 21) + 48, words_);
+                            }
+                            tensor_memory_wait_store();
+                        }
                     }
                     dependence5.arrive(count_dependence5 + i);
                     channel_acc_43.consumer_release(count_acc_43 + i);

@@ -157,7 +157,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
                 channel_s_then0.producer_acquire(count_s_then0 + 4);
@@ -196,7 +195,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + 1)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + 1);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
                 channel_s_then0.producer_acquire(count_s_then0 + 5);
@@ -235,7 +233,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + 2)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + 2);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
                 channel_s_then0.producer_acquire(count_s_then0 + 6);
@@ -274,7 +271,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + 3)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + 3);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
                 channel_s_then0.producer_acquire(count_s_then0 + 7);
@@ -313,7 +309,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + 4)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + 4);
                 for (int32_t i = 8; i < n; ++i) {
                     // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
@@ -353,7 +348,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     {
                         if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + i - 3)) = load_8;
                     }
-                    fence_async_shared();
                     channel_load_8.producer_commit(count_load_8 + i - 3);
                 }
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
@@ -385,7 +379,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + n - 3)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + n - 3);
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
                 {
@@ -416,7 +409,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + n - 2)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + n - 2);
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
                 {
@@ -447,7 +439,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 {
                     if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + n - 1)) = load_8;
                 }
-                fence_async_shared();
                 channel_load_8.producer_commit(count_load_8 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 8; ++i) {
@@ -491,7 +482,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         {
                             if (thread.leader) shared_at<int32_t>(channel_load_8.slot(count_load_8 + i - 3)) = load_8;
                         }
-                        fence_async_shared();
                         channel_load_8.producer_commit(count_load_8 + i - 3);
                     }
                 }
@@ -589,7 +579,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0);
                 if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + 2);
                 if (thread.warp == 0) dependence2.wait(count_dependence2);
@@ -621,7 +610,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 1);
                 if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + 3);
                 if (thread.warp == 0) dependence2.wait(count_dependence2 + 1);
@@ -653,7 +641,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 2);
                 if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + 4);
                 if (thread.warp == 0) dependence2.wait(count_dependence2 + 2);
@@ -685,7 +672,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 3);
                 if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + 5);
                 if (thread.warp == 0) dependence2.wait(count_dependence2 + 3);
@@ -717,7 +703,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 4) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 4);
                 if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + 6);
                 if (thread.warp == 0) dependence2.wait(count_dependence2 + 4);
@@ -782,7 +767,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 5) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 5);
                 if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + 7);
                 if (thread.warp == 0) dependence2.wait(count_dependence2 + 5);
@@ -852,10 +836,8 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + 6) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + 6);
                 for (int32_t i = 8; i < n; ++i) {
-                    thread.rematerialize();
                     if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + i);
                     if (thread.warp == 0) dependence2.wait(count_dependence2 + i - 2);
                     // cycle 0, stage 0: dot.s_12_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:50:77)
@@ -968,7 +950,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_then0.slot(count_p_then0 + i - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                     }
-                    fence_async_shared();
                     channel_p_then0.producer_commit(count_p_then0 + i - 1);
                     // cycle 189, stage 8: select.twill_if0_4 (tests/kernels/ttgir/skipping.sm100.ttgir:81:493)
                     {
@@ -1081,7 +1062,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_then0.slot(count_p_then0 + n - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_then0.producer_commit(count_p_then0 + n - 1);
                 // cycle 189, stage 8: select.twill_if0_4 (tests/kernels/ttgir/skipping.sm100.ttgir:81:493)
                 {
@@ -1683,7 +1663,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_load_8.consumer_release(count_load_8 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 8; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i) < uint32_t(n)) {
                         if (thread.warp == 0) channel_s_then0.consumer_wait(count_s_then0 + i);
                         if (uint32_t(i - 2) < uint32_t(n) && thread.warp == 0) dependence2.wait(count_dependence2 + i - 2);
@@ -1813,7 +1792,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                             for (int i_ = 0; i_ < 32; ++i_)
                                 shared_at<float>(channel_p_then0.slot(count_p_then0 + i - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_then0_[((i_ & 31))];
                         }
-                        fence_async_shared();
                         channel_p_then0.producer_commit(count_p_then0 + i - 1);
                     }
                     if (uint32_t(i - 8) < uint32_t(n)) {
@@ -1903,7 +1881,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0);
                 channel_p_then0.consumer_release(count_p_then0);
                 channel_p_then0.consumer_wait(count_p_then0 + 1);
@@ -1921,7 +1898,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0 + 1);
                 channel_p_then0.consumer_release(count_p_then0 + 1);
                 channel_p_then0.consumer_wait(count_p_then0 + 2);
@@ -1939,7 +1915,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0 + 2);
                 channel_p_then0.consumer_release(count_p_then0 + 2);
                 channel_p_then0.consumer_wait(count_p_then0 + 3);
@@ -1957,7 +1932,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0 + 3);
                 channel_p_then0.consumer_release(count_p_then0 + 3);
                 channel_p_then0.consumer_wait(count_p_then0 + 4);
@@ -1975,11 +1949,9 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + 4) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0 + 4);
                 channel_p_then0.consumer_release(count_p_then0 + 4);
                 for (int32_t i = 8; i < n; ++i) {
-                    thread.rematerialize();
                     channel_p_then0.consumer_wait(count_p_then0 + i - 3);
                     // cycle 125, stage 3: store exp2.p_27_then0 to p_27_then0
                     channel_p_27_then0.producer_acquire(count_p_27_then0 + i - 3);
@@ -1995,7 +1967,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + i - 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                     }
-                    fence_async_shared();
                     channel_p_27_then0.producer_commit(count_p_27_then0 + i - 3);
                     channel_p_then0.consumer_release(count_p_then0 + i - 3);
                 }
@@ -2014,7 +1985,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + n - 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0 + n - 3);
                 channel_p_then0.consumer_release(count_p_then0 + n - 3);
                 channel_p_then0.consumer_wait(count_p_then0 + n - 2);
@@ -2032,7 +2002,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + n - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0 + n - 2);
                 channel_p_then0.consumer_release(count_p_then0 + n - 2);
                 channel_p_then0.consumer_wait(count_p_then0 + n - 1);
@@ -2050,12 +2019,10 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + n - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_27_then0.producer_commit(count_p_27_then0 + n - 1);
                 channel_p_then0.consumer_release(count_p_then0 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 8; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i - 3) < uint32_t(n)) {
                         channel_p_then0.consumer_wait(count_p_then0 + i - 3);
                         // cycle 125, stage 3: store exp2.p_27_then0 to p_27_then0
@@ -2072,7 +2039,6 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                             for (int i_ = 0; i_ < 32; ++i_)
                                 shared_at<float>(channel_p_27_then0.slot(count_p_27_then0 + i - 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_27_then0_[((i_ & 31))];
                         }
-                        fence_async_shared();
                         channel_p_27_then0.producer_commit(count_p_27_then0 + i - 3);
                         if (uint32_t(i - 3) < uint32_t(n)) channel_p_then0.consumer_release(count_p_then0 + i - 3);
                     }

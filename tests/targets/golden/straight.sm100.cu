@@ -381,7 +381,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26);
                 if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 3);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + 1);
@@ -432,7 +431,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + 1);
                 if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 4);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + 2);
@@ -483,7 +481,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + 2);
                 if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 5);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + 3);
@@ -534,7 +531,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + 3);
                 if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20);
                 if (thread.warp == 0) dependence5.wait(count_dependence5);
@@ -551,7 +547,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 }
                 __syncwarp();
                 for (int32_t i = 6; i < n; ++i) {
-                    thread.rematerialize();
                     if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
                     if (thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
                     // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
@@ -601,7 +596,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                     }
-                    fence_async_shared();
                     channel_p_26.producer_commit(count_p_26 + i - 2);
                     if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + i - 5);
                     if (i >= 7 && thread.warp == 0) dependence3.wait(count_dependence3 + i - 7);
@@ -660,7 +654,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + n - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + n - 2);
                 if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + n - 5);
                 if (n > 6 && thread.warp == 0) dependence3.wait(count_dependence3 + n - 7);
@@ -709,7 +702,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + n - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + n - 1);
                 if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + n - 4);
                 if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 6);
@@ -804,7 +796,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 dependence3.arrive(count_dependence3 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 6; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i) < uint32_t(n)) {
                         if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
                         if (uint32_t(i - 2) < uint32_t(n) && thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
@@ -861,7 +852,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                             for (int i_ = 0; i_ < 32; ++i_)
                                 shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                         }
-                        fence_async_shared();
                         channel_p_26.producer_commit(count_p_26 + i - 2);
                     }
                     if (uint32_t(i - 5) < uint32_t(n)) {
@@ -987,7 +977,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 }
                 dependence5.arrive(count_dependence5);
                 for (int32_t i = 6; i < n; ++i) {
-                    thread.rematerialize();
                     channel_p_26.consumer_wait(count_p_26 + i - 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
@@ -1134,7 +1123,6 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 dependence5.arrive(count_dependence5 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 6; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i - 4) < uint32_t(n)) {
                         channel_p_26.consumer_wait(count_p_26 + i - 4);
                     }
@@ -1572,7 +1560,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26);
                 if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 3);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + 1);
@@ -1623,7 +1610,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + 1);
                 if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 4);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + 2);
@@ -1674,7 +1660,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + 2);
                 if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 5);
                 if (thread.warp == 0) dependence4.wait(count_dependence4 + 3);
@@ -1725,7 +1710,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + 3);
                 if (thread.warp == 0) {
                     channel_z_20.consumer_wait(count_z_20);
@@ -1745,7 +1729,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 }
                 __syncwarp();
                 for (int32_t i = 6; i < n; ++i) {
-                    thread.rematerialize();
                     if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
                     if (thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
                     // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
@@ -1795,7 +1778,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_)
                             shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                     }
-                    fence_async_shared();
                     channel_p_26.producer_commit(count_p_26 + i - 2);
                     if (thread.warp == 0) {
                         channel_z_20.consumer_wait(count_z_20 + i - 5);
@@ -1857,7 +1839,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + n - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + n - 2);
                 if (thread.warp == 0) {
                     channel_z_20.consumer_wait(count_z_20 + n - 5);
@@ -1909,7 +1890,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     for (int i_ = 0; i_ < 32; ++i_)
                         shared_at<float>(channel_p_26.slot(count_p_26 + n - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                 }
-                fence_async_shared();
                 channel_p_26.producer_commit(count_p_26 + n - 1);
                 if (thread.warp == 0) {
                     channel_z_20.consumer_wait(count_z_20 + n - 4);
@@ -2016,7 +1996,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 dependence3.arrive(count_dependence3 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 6; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i) < uint32_t(n)) {
                         if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
                         if (uint32_t(i - 2) < uint32_t(n) && thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
@@ -2073,7 +2052,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                             for (int i_ = 0; i_ < 32; ++i_)
                                 shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
                         }
-                        fence_async_shared();
                         channel_p_26.producer_commit(count_p_26 + i - 2);
                     }
                     if (uint32_t(i - 5) < uint32_t(n)) {
@@ -2202,7 +2180,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 }
                 dependence5.arrive(count_dependence5);
                 for (int32_t i = 6; i < n; ++i) {
-                    thread.rematerialize();
                     channel_p_26.consumer_wait(count_p_26 + i - 4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
@@ -2349,7 +2326,6 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 dependence5.arrive(count_dependence5 + n - 1);
             } else {
                 for (int32_t i = 0; i < n + 6; ++i) {
-                    thread.rematerialize();
                     if (uint32_t(i - 4) < uint32_t(n)) {
                         channel_p_26.consumer_wait(count_p_26 + i - 4);
                     }
