@@ -79,3 +79,9 @@ def test_maxima_of_attention_take_three_numbers_at_once_and_sums_do_not() -> Non
     text = source(program("fa_fwd_subtiled"))
     assert text.count("largest_bits(") == text.count(": reduce_max")
     assert "bits_mislead(" in text
+
+
+def test_a_group_that_computes_alone_takes_no_vote() -> None:
+    text = source(program("fa_fwd"))
+    assert ": reduce_max" in text
+    assert "bits_mislead(" not in text

@@ -126,22 +126,10 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
             // subi.left_21 (tests/kernels/ttgir/drained.sm90.ttgir:74:18)
             {
                 float best_17_[2];
-                {
-                    int32_t bits_[2];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], acc_22[(2 * i_)], acc_22[(2 * i_ + 1)]);
-                    if (bits_mislead(bits_)) {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) best_17_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) best_17_[i_ / 2 % 2] = fmaxf(best_17_[i_ / 2 % 2], acc_22[i_]);
-                    } else {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) best_17_[i_] = __int_as_float(bits_[i_]);
-                    }
-                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) best_17_[i_] = -INFINITY;
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) best_17_[i_ / 2 % 2] = fmaxf(best_17_[i_ / 2 % 2], acc_22[i_]);
                 #pragma unroll
                 for (int i_ = 0; i_ < 2; ++i_)
                     for (int lanes = 1; lanes <= 2; lanes *= 2)

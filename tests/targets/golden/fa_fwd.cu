@@ -110,22 +110,10 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 channel_y_8.consumer_release(count_y_8);
                 // cycle 1171, stage 0: reduce_max.raised_11 (examples/ttgir/fa_fwd.sm90.ttgir:56:20)
                 {
-                    {
-                        int32_t bits_[2];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores_10[(2 * i_)], scores_10[(2 * i_ + 1)]);
-                        if (bits_mislead(bits_)) {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) raised_11[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) raised_11[i_ / 2 % 2] = fmaxf(raised_11[i_ / 2 % 2], scores_10[i_]);
-                        } else {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) raised_11[i_] = __int_as_float(bits_[i_]);
-                        }
-                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) raised_11[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) raised_11[i_ / 2 % 2] = fmaxf(raised_11[i_ / 2 % 2], scores_10[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -235,22 +223,10 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     scheduling_fence(opaque, highest_6, reduce_13, shrink_19, total_7);
                     // cycle 1171, stage 0: reduce_max.raised_11 (examples/ttgir/fa_fwd.sm90.ttgir:56:20)
                     {
-                        {
-                            int32_t bits_[2];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], scores_10[(2 * i_)], scores_10[(2 * i_ + 1)]);
-                            if (bits_mislead(bits_)) {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) raised_11[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 64; ++i_) raised_11[i_ / 2 % 2] = fmaxf(raised_11[i_ / 2 % 2], scores_10[i_]);
-                            } else {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) raised_11[i_] = __int_as_float(bits_[i_]);
-                            }
-                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) raised_11[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) raised_11[i_ / 2 % 2] = fmaxf(raised_11[i_ / 2 % 2], scores_10[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)

@@ -67,22 +67,10 @@ noted_tma_kernel(const __grid_constant__ CUtensorMap map_load_57, const __grid_c
                 registers_fence(acc);
                 // cycle 349, stage 0: reduce_max.61 (tests/kernels/ttgir/noted.sm90.ttgir:77:13)
                 {
-                    {
-                        int32_t bits_[2];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], acc[(2 * i_)], acc[(2 * i_ + 1)]);
-                        if (bits_mislead(bits_)) {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
-                        } else {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = __int_as_float(bits_[i_]);
-                        }
-                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -125,22 +113,10 @@ noted_tma_kernel(const __grid_constant__ CUtensorMap map_load_57, const __grid_c
                     registers_fence(acc);
                     // cycle 349, stage 0: reduce_max.61 (tests/kernels/ttgir/noted.sm90.ttgir:77:13)
                     {
-                        {
-                            int32_t bits_[2];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], acc[(2 * i_)], acc[(2 * i_ + 1)]);
-                            if (bits_mislead(bits_)) {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
-                            } else {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = __int_as_float(bits_[i_]);
-                            }
-                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -402,22 +378,10 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
                 registers_fence(acc);
                 // cycle 349, stage 0: reduce_max.61 (tests/kernels/ttgir/noted.sm90.ttgir:77:13)
                 {
-                    {
-                        int32_t bits_[2];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], acc[(2 * i_)], acc[(2 * i_ + 1)]);
-                        if (bits_mislead(bits_)) {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
-                        } else {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = __int_as_float(bits_[i_]);
-                        }
-                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -461,22 +425,10 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
                     registers_fence(acc);
                     // cycle 349, stage 0: reduce_max.61 (tests/kernels/ttgir/noted.sm90.ttgir:77:13)
                     {
-                        {
-                            int32_t bits_[2];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], acc[(2 * i_)], acc[(2 * i_ + 1)]);
-                            if (bits_mislead(bits_)) {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
-                            } else {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = __int_as_float(bits_[i_]);
-                            }
-                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) reduce_61[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) reduce_61[i_ / 2 % 2] = fmaxf(reduce_61[i_ / 2 % 2], acc[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)

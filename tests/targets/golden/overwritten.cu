@@ -129,22 +129,10 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                 }
                 // cycle 1098, stage 0: reduce_max.highest_21 (tests/kernels/ttgir/overwritten.sm90.ttgir:83:21)
                 {
-                    {
-                        int32_t bits_[2];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], t_20[(2 * i_)], t_20[(2 * i_ + 1)]);
-                        if (bits_mislead(bits_)) {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) highest_21[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) highest_21[i_ / 2 % 2] = fmaxf(highest_21[i_ / 2 % 2], t_20[i_]);
-                        } else {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) highest_21[i_] = __int_as_float(bits_[i_]);
-                        }
-                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) highest_21[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) highest_21[i_ / 2 % 2] = fmaxf(highest_21[i_ / 2 % 2], t_20[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)

@@ -117,22 +117,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                 }
                 // cycle 1181, stage 0: reduce_max.higher (tests/kernels/ttgir/queries.sm90.ttgir:60:17)
                 {
-                    {
-                        int32_t bits_[2];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_23[(2 * i_)], s_23[(2 * i_ + 1)]);
-                        if (bits_mislead(bits_)) {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) higher[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) higher[i_ / 2 % 2] = fmaxf(higher[i_ / 2 % 2], s_23[i_]);
-                        } else {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) higher[i_] = __int_as_float(bits_[i_]);
-                        }
-                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) higher[i_] = -INFINITY;
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) higher[i_ / 2 % 2] = fmaxf(higher[i_ / 2 % 2], s_23[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
@@ -236,22 +224,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     }
                     // cycle 1181, stage 0: reduce_max.higher (tests/kernels/ttgir/queries.sm90.ttgir:60:17)
                     {
-                        {
-                            int32_t bits_[2];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 2; ++i_) bits_[i_] = INT32_MIN;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) bits_[(2 * i_) / 2 % 2] = largest_bits(bits_[(2 * i_) / 2 % 2], s_23[(2 * i_)], s_23[(2 * i_ + 1)]);
-                            if (bits_mislead(bits_)) {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) higher[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 64; ++i_) higher[i_ / 2 % 2] = fmaxf(higher[i_ / 2 % 2], s_23[i_]);
-                            } else {
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 2; ++i_) higher[i_] = __int_as_float(bits_[i_]);
-                            }
-                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) higher[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) higher[i_ / 2 % 2] = fmaxf(higher[i_ / 2 % 2], s_23[i_]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)

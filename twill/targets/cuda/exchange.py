@@ -56,9 +56,11 @@ def pairs(count: int, span: ColumnRange) -> bool:
     return all(count * end % (2 * SLICES) == 0 for end in span[:2])
 
 
-def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: ColumnRange) -> list[str]:
-    """Reduce some slices into the variable `name`, each thread by itself. Raises ValueError for one that
-    combines elements otherwise than by a single operation."""
+def gathered(
+    op: Op, name: str, source: Fragment, elements: Elements, span: ColumnRange, *, votes: bool
+) -> list[str]:
+    """Reduce some slices into the variable `name`, each thread by itself; maxima by bits, where warps may
+    vote. Raises ValueError for one that combines elements otherwise than by a single operation."""
     combine = op.regions[0].blocks[0].ops[0]
     start = neutral(combine)
     if (
@@ -75,7 +77,7 @@ def gathered(op: Op, name: str, source: Fragment, elements: Elements, span: Colu
     loop = each(source.registers, span, 2 * neighbours)
     plain = f"{loop} {_combined(combine, f'{name}[{vector.register}]', elements(one))}"
     by_number = [*begin, UNROLL, plain]
-    if not by_bits(op, combine, source, span[:2]):
+    if not (votes and by_bits(op, combine, source, span[:2])):
         return by_number
     words = each(source.registers // 2, span, neighbours)
     return maxima(name, source, elements, words, by_number, first=span[0] == 0)
