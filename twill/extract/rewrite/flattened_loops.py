@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, compared, edited, listed
 from twill.extract.rewrite.induction import without_stale
+from twill.extract.rewrite.makers import Makers, makers_of
 from twill.ir.loop import Block, Carried, Loop, Module, Op, Value
 from twill.ops.table import named, names, role
 
@@ -87,23 +88,8 @@ class _Flat:
         return tuple(sorted({*self.used, *self.kept} - fixed))
 
 
-@dataclass(frozen=True, slots=True)
-class _Makers:
-    by_value: Mapping[int, Op]
-
-    def of(self, value: Value | None, *roles: str) -> Op | None:
-        op = self.by_value.get(value.id) if value is not None else None
-        return op if op is not None and role(op) in roles else None
-
-    def number(self, value: Value | None) -> int | None:
-        """The integer that a constant is."""
-        op = self.of(value, "constant")
-        found = op.attributes.get("value") if op is not None else None
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
-
-
 def _flattened(module: Module, loop: Loop) -> _Flat | None:
-    makers = _Makers({value.id: op for op in loop.function.walk() for value in op.results})
+    makers = makers_of(loop.function.walk())
     counter = next((one for i in range(len(loop.carried)) if (one := _counter(loop, i, makers))), None)
     read = {value.id for op in loop.function.walk() for value in op.operands}
     results = any(carried.result.id in read for carried in loop.carried)
@@ -114,7 +100,7 @@ def _flattened(module: Module, loop: Loop) -> _Flat | None:
     return _divided(loop, counter, first, final) if first and final else None
 
 
-def _counter(loop: Loop, position: int, makers: _Makers) -> _Counter | None:
+def _counter(loop: Loop, position: int, makers: Makers) -> _Counter | None:
     carried, trips = loop.carried[position], makers.of(loop.upper, "multiply")
     select = makers.of(carried.yielded, "select")
     plain = makers.number(loop.lower) == 0 and makers.number(loop.step) == 1
@@ -139,7 +125,7 @@ def _equal_to(compare: Op, value: Value) -> Value | None:
     return others[0] if compare.attributes.get("predicate") == "eq" and len(others) == 1 else None
 
 
-def _one_less(last: Value, length: Value, makers: _Makers) -> bool:
+def _one_less(last: Value, length: Value, makers: Makers) -> bool:
     numbers = makers.number(last), makers.number(length)
     if None not in numbers:
         return numbers[0] == (numbers[1] or 0) - 1 and (numbers[1] or 0) > 0
@@ -151,7 +137,7 @@ def _one_less(last: Value, length: Value, makers: _Makers) -> bool:
     )
 
 
-def _branch(loop: Loop, counter: _Counter, makers: _Makers, *, begins: bool) -> Op | None:
+def _branch(loop: Loop, counter: _Counter, makers: Makers, *, begins: bool) -> Op | None:
     """The one branch of the body that is taken where the counter is 0, or where it is the last number."""
     found = list[Op]()
     for op in loop.ops:
@@ -173,7 +159,7 @@ def _sides(op: Op) -> tuple[Block, Block | None]:
 
 def _divided(loop: Loop, counter: _Counter, first: Op, final: Op) -> _Flat | None:
     """None where more passes between the parts of an iteration than a nest of loops hands on."""
-    makers = _Makers({value.id: op for op in loop.body.ops for value in op.results})
+    makers = makers_of(loop.body.ops)
     compare = makers.of(first.operands[0], "compare")
     order = [op for op in loop.ops if op not in counter.made and op is not compare]
     straight = order[:1] == [first] and order[-1:] == [final] and compare is not None
@@ -228,7 +214,7 @@ def _kept(
 def _reset(loop: Loop, counter: _Counter, carried: Carried) -> Value | None:
     """What an iteration yields that is not the last of a tile, where that yields the first value again: a
     flag that says whether an MMA adds."""
-    makers = _Makers({value.id: op for op in loop.ops for value in op.results})
+    makers = makers_of(loop.ops)
     select = makers.of(carried.yielded, "select")
     compare = makers.of(select.operands[0], "compare") if select is not None else None
     last = _equal_to(compare, counter.value) if compare is not None else None

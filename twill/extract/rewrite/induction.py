@@ -26,6 +26,7 @@ from twill.extract.rewrite.edits import (
     mentions,
     text_of,
 )
+from twill.extract.rewrite.makers import Makers, makers_of
 from twill.extract.rewrite.periodic_steps import Periodic, periodic, taken
 from twill.ir.loop import Carried, Loop, Module, Op, Pointer, Scalar, Tensor, Type, Value
 from twill.ops.row import Role
@@ -79,7 +80,7 @@ def _next(module: Module, done: set[str]) -> tuple[Loop, tuple[_Linear, ...]] | 
 
 
 def _linear(loop: Loop) -> Iterator[_Linear]:
-    makers = {value.id: op for op in loop.function.walk() for value in op.results}
+    makers = makers_of(loop.function.walk())
     inside = {value.id for op in loop.body.walk() for value in op.results} | {
         arg.id for arg in loop.body.args
     }
@@ -90,14 +91,14 @@ def _linear(loop: Loop) -> Iterator[_Linear]:
 
 
 def _updates(
-    loop: Loop, carried: Carried, makers: Mapping[int, Op], inside: set[int]
+    loop: Loop, carried: Carried, makers: Makers, inside: set[int]
 ) -> list[tuple[Op, Value | Periodic]]:
     """The additions and subtractions of loop-invariant values, or of periodic ones, that lead from the
     carried value to the one yielded, each with what it adds; none where the value is not linear."""
     found, value = list[tuple[Op, Value | Periodic]](), carried.yielded
     while value.id != carried.arg.id:
-        op = makers.get(value.id) if value.id in inside else None
-        if op is None or role(op) not in _UPDATES or not _supported(op.result.type):
+        op = makers.of(value, *_UPDATES) if value.id in inside else None
+        if op is None or not _supported(op.result.type):
             return []
         kept = [operand for operand in op.operands if operand.id in inside]
         added = [operand for operand in op.operands if operand.id not in inside]
@@ -126,7 +127,7 @@ class _Writer:
     """Operations to be inserted, with names of their own."""
 
     module: Module
-    makers: Mapping[int, Op]
+    makers: Makers
     prefix: str
     lines: list[str] = field(default_factory=list[str])
 
@@ -136,19 +137,13 @@ class _Writer:
         self.lines.append(f"{name} = {text}")
         return name
 
-    def number(self, value: Value) -> int | None:
-        """What an integer constant, or a tile of one, is."""
-        maker = self.makers.get(value.id)
-        found = maker.attributes.get("value") if maker is not None and role(maker) == "constant" else None
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
-
     @property
     def text(self) -> str:
         return "".join(f"{line} {UNKNOWN} " for line in self.lines)
 
 
 def _edits(module: Module, loop: Loop, linear: Sequence[_Linear], number: int) -> Iterator[Edit]:
-    makers = {value.id: op for op in loop.function.walk() for value in op.results}
+    makers = makers_of(loop.function.walk())
     gone = frozenset(one.position for one in linear)
     head = _Writer(module, makers, f"%twill_begin{number}_")
     count = _iteration(head, loop)
@@ -171,9 +166,9 @@ def _iteration(out: _Writer, loop: Loop) -> tuple[str, str]:
     assert loop.lower is not None
     assert loop.step is not None
     kind, count = _scalar(loop.induction), loop.induction.name
-    if out.number(loop.lower) != 0:
+    if out.makers.number(loop.lower) != 0:
         count = out.op(computed("subi", count, loop.lower.name, kind))
-    if out.number(loop.step) != 1:
+    if out.makers.number(loop.step) != 1:
         count = out.op(computed("divsi", count, loop.step.name, kind))
     return count, kind
 
@@ -226,8 +221,13 @@ def _grown(
         times = out.op(computed("muli", times, _cast(out, factor.name, _scalar(factor), wide), wide))
     if not type.startswith("tensor"):
         return times, wide
-    tile = sub(r"^(tensor<(?:\d+x)+)\w+", rf"\g<1>{wide}", type)
+    tile = _tile(type, wide)
     return out.op(f"tt.splat {times} : {wide} -> {tile}"), tile
+
+
+def _tile(type: str, dtype: str) -> str:
+    """A tile's type with other elements."""
+    return sub(r"^(tensor<(?:\d+x)+)\w+", rf"\g<1>{dtype}", type)
 
 
 def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: str | None) -> tuple[str, str]:
@@ -239,7 +239,7 @@ def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: s
     times = _cast(out, *count, wide)
     if not isinstance(step.type, Tensor):
         return out.op(computed("muli", times, _cast(out, step.name, dtype.name, wide), wide)), wide
-    tile = sub(r"^(tensor<(?:\d+x)+)\w+", rf"\g<1>{wide}", type)
+    tile = _tile(type, wide)
     same = _everywhere(out, step, wide)
     if same is not None:
         return out.op(f"tt.splat {out.op(f'arith.muli {times}, {same} : {wide}')} : {wide} -> {tile}"), tile
@@ -251,9 +251,9 @@ def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: s
 def _everywhere(out: _Writer, step: Value, wide: str) -> str | None:
     """The number that a tile is everywhere, as a scalar of type `wide`; None where it is not known to be
     one."""
-    maker, number = out.makers.get(step.id), out.number(step)
-    if maker is not None and role(maker) == "splat":
-        return _cast(out, maker.operands[0].name, _scalar(maker.operands[0]), wide)
+    if (spread := out.makers.of(step, "splat")) is not None:
+        return _cast(out, spread.operands[0].name, _scalar(spread.operands[0]), wide)
+    number = out.makers.number(step)
     return None if number is None else out.op(constant(number, wide))
 
 

@@ -5,11 +5,12 @@ such steps came before an iteration follows from its number. Takes a loop and wh
 gives the step, how often it is taken, and the text that counts it.
 """
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 
 from twill.extract.rewrite.edits import added, computed, constant
-from twill.ir.loop import Loop, Op, Scalar, Value
+from twill.extract.rewrite.makers import Makers
+from twill.ir.loop import Loop, Scalar, Value
 from twill.ops.table import role
 
 
@@ -34,38 +35,28 @@ class Periodic:
 @dataclass(frozen=True, slots=True)
 class _Search:
     loop: Loop
-    makers: Mapping[int, Op]
+    makers: Makers
     inside: Container[int]
     """The values, by id, that come into being in the loop."""
 
-    def maker(self, value: Value, *roles: str) -> Op | None:
-        maker = self.makers.get(value.id)
-        return maker if maker is not None and role(maker) in roles else None
-
     @property
     def lower(self) -> Value | None:
-        return None if self.number(self.loop.lower) == 0 else self.loop.lower
-
-    def number(self, value: Value | None) -> int | None:
-        """The integer that a constant is."""
-        maker = self.maker(value, "constant") if value is not None else None
-        found = maker.attributes.get("value") if maker is not None else None
-        return found if isinstance(found, int) and not isinstance(found, bool) else None
+        return None if self.makers.number(self.loop.lower) == 0 else self.loop.lower
 
 
-def periodic(step: Value, loop: Loop, makers: Mapping[int, Op], inside: Container[int]) -> Periodic | None:
+def periodic(step: Value, loop: Loop, makers: Makers, inside: Container[int]) -> Periodic | None:
     """What a step is, as a number or a tile that is the same number everywhere; None where it is not known to
     be taken at regular intervals. The loop has to count by 1."""
     search = _Search(loop, makers, inside)
-    if search.number(loop.step) != 1:
+    if search.makers.number(loop.step) != 1:
         return None
-    spread = search.maker(step, "splat")
+    spread = search.makers.of(step, "splat")
     return _product(search, spread.operands[0] if spread else step, ())
 
 
 def _product(search: _Search, value: Value, factors: tuple[Value, ...]) -> Periodic | None:
     """A number times `factors`."""
-    op = search.maker(value, "multiply", "integer_cast", "select")
+    op = search.makers.of(value, "multiply", "integer_cast", "select")
     if op is None or not isinstance(value.type, Scalar):
         return None
     match role(op):
@@ -75,7 +66,7 @@ def _product(search: _Search, value: Value, factors: tuple[Value, ...]) -> Perio
             return _product(search, varying[0], (*factors, *fixed)) if len(varying) == 1 else None
         case "select":
             condition, taken, other = op.operands
-            plain = taken.id not in search.inside and search.number(other) == 0
+            plain = taken.id not in search.inside and search.makers.number(other) == 0
             return _condition(search, condition, (*factors, taken)) if plain else None
         case _:
             narrow = op.operands[0]
@@ -86,14 +77,14 @@ def _product(search: _Search, value: Value, factors: tuple[Value, ...]) -> Perio
 
 def _condition(search: _Search, value: Value, factors: tuple[Value, ...]) -> Periodic | None:
     """`(k + shift) % length == 0`."""
-    compare = search.maker(value, "compare")
+    compare = search.makers.of(value, "compare")
     if (
         compare is None
         or compare.attributes.get("predicate") != "eq"
-        or search.number(compare.operands[1]) != 0
+        or search.makers.number(compare.operands[1]) != 0
     ):
         return None
-    rest = search.maker(compare.operands[0], "remainder")
+    rest = search.makers.of(compare.operands[0], "remainder")
     if rest is None or rest.operands[1].id in search.inside or not rest.name.endswith("remsi"):
         return None
     shift = _shift(search, rest.operands[0])
@@ -106,9 +97,9 @@ def _shift(search: _Search, value: Value) -> int | None:
     assert induction is not None, "a counted loop has an induction variable"
     if value.id == induction.id:
         return 0
-    op = search.maker(value, "add")
+    op = search.makers.of(value, "add")
     others = [one for one in op.operands if one.id != induction.id] if op is not None else []
-    return search.number(others[0]) if len(others) == 1 else None
+    return search.makers.number(others[0]) if len(others) == 1 else None
 
 
 def taken(step: Periodic, iterations: str, kind: str, lower: str | None, op: Callable[[str], str]) -> str:

@@ -298,7 +298,7 @@ __device__ __forceinline__ float2 exp2_parts_pair(int i, float2 x) {
 __device__ __forceinline__ void unpair(float2 pair, float& low, float& high) { low = pair.x, high = pair.y; }
 
 __device__ __forceinline__ void unpair(uint32_t pair, __half& low, __half& high) {
-    low = __ushort_as_half(uint16_t(pair)), high = __ushort_as_half(uint16_t(pair >> 16));
+    low = f16_of(pair, 0), high = f16_of(pair, 1);
 }
 
 // ---- neighbours in a row between registers and shared memory -----------------------------------------------------
