@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.ops.cases import Case
 from twill.ops.table import ROWS, TABLE
 
 ROOT = Path(__file__).parents[2] / "twill"
@@ -47,3 +48,16 @@ def test_a_row_says_what_it_is(name: str) -> None:
     assert not (row.repeatable and row.writes_global)
     assert not row.identity or row.c
     assert not row.cost or row.cost in TABLE
+
+
+@pytest.mark.parametrize(
+    ("source", "result", "c"),
+    [
+        ("i16", "bf16", "float(bitcast<__nv_bfloat16>(int16_t(16256)))"),
+        ("i64", "f64", "bitcast<double>(int64_t(16256))"),
+    ],
+)
+def test_the_bits_of_a_literal_have_the_size_of_its_type(source: str, result: str, c: str) -> None:
+    row = TABLE["tt.bitcast"]
+    assert row.c is not None
+    assert row.c(Case(row, (source,), (result,)).op, ("16256",)) == c

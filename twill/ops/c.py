@@ -51,6 +51,12 @@ def computed(type: Type) -> str:
     return "float" if element(type) in NARROW else c_type(type)
 
 
+def stored(name: str, text: str) -> str:
+    """An expression of an element of type `name` with the bits and the size of that type: narrow floats are
+    `float` in expressions, and a literal is an `int` whatever its type."""
+    return f"{C_TYPES[name]}({text})" if name in NARROW or text.lstrip("-").isdigit() else text
+
+
 def families(name: str) -> tuple[str, ...]:
     """What a row may call an element type, the most special first."""
     if name in WIDTHS:

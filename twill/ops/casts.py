@@ -14,7 +14,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Pointer, Tensor
 from twill.ops import rules
 from twill.ops.arith import operation
-from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, written
+from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, stored, written
 from twill.ops.meaning import as_unsigned, each, of_op
 from twill.ops.row import Environment, Expression, Row, Syntax, Values
 from twill.ops.rules import ruled
@@ -286,8 +286,7 @@ def _bitcast_c(op: Op, operands: Sequence[str]) -> str | None:
         return operands[0]
     if source not in C_TYPES or result not in C_TYPES:
         return written("({r})({0})" if source == result == "ptr" else None, op, operands)
-    stored = f"{C_TYPES[source]}({operands[0]})" if source in NARROW else operands[0]
-    bits = f"bitcast<{C_TYPES[result]}>({stored})"
+    bits = f"bitcast<{C_TYPES[result]}>({stored(source, operands[0])})"
     return f"float({bits})" if result in NARROW else bits
 
 

@@ -15,7 +15,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Op
 from twill.ops import rules
 from twill.ops.arith import larger, operation, smaller
-from twill.ops.c import C_TYPES, NARROW, WIDTHS, computed, floats, written
+from twill.ops.c import C_TYPES, WIDTHS, computed, floats, stored, written
 from twill.ops.meaning import each, integers, unsigned
 from twill.ops.row import Environment, Polynomial, Row, Syntax, Values
 from twill.ops.rules import ruled
@@ -276,18 +276,13 @@ def _assembled_c(op: Op, operands: Sequence[str]) -> str | None:
     ):
         return None
     text = _placeholders(str(op.attributes.get("asm_string", "")))
-    stored = [_stored(element(value.type), one) for value, one in zip(op.operands, operands, strict=True)]
+    given = [stored(element(value.type), one) for value, one in zip(op.operands, operands, strict=True)]
     inputs = ", ".join(
-        f'"{kind}"(bitcast<{_REGISTERS[kind]}>({one}))' for kind, one in zip(kinds[1:], stored, strict=True)
+        f'"{kind}"(bitcast<{_REGISTERS[kind]}>({one}))' for kind, one in zip(kinds[1:], given, strict=True)
     )
     made = f'{_REGISTERS[kinds[0]]} made_; asm volatile("{text}" : "={kinds[0]}"(made_) : {inputs});'
     result = C_TYPES[element(op.results[0].type)]
     return f"{computed(op.results[0].type)}([&] {{ {made} return bitcast<{result}>(made_); }}())"
-
-
-def _stored(name: str, text: str) -> str:
-    """An element with the bits of its type."""
-    return f"{C_TYPES[name]}({text})" if name in NARROW else text
 
 
 def _placeholders(text: str) -> str:
