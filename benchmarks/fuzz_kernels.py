@@ -23,15 +23,15 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from twill.candidates import candidates
 from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.emulate.build import Build, Request, load, run, walks
 from twill.emulate.build import wrong as differs
 from twill.emulate.machine.cta import Meter
 from twill.extract.frontend.triton import capture
-from twill.generate import files, right
-from twill.generated import Generated, GenerateOptions
+from twill.generation.candidates import candidates
+from twill.generation.generate import files, right
+from twill.generation.generated import Generated, GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.search import Progress
 from twill.simulate.check import GRIDS, Trial, on_a_grid_apart, trials

@@ -21,12 +21,12 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from twill.candidates import candidates, solved
 from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.engine.probe import Budget, solution
-from twill.generate import files, right
-from twill.generated import GenerateOptions, ProgressCallback
+from twill.generation.candidates import candidates, solved
+from twill.generation.generate import files, right
+from twill.generation.generated import GenerateOptions, ProgressCallback
 from twill.inputs import Inputs
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result

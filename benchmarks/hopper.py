@@ -31,8 +31,8 @@ from measure import table
 from twill.bench import profile_target as once
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.generate import files, generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import files, generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch import build
 from twill.warp.plan import Options

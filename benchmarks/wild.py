@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measure import machine, table
 
-from twill.built import without_warnings
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.generate import files, generate
-from twill.generated import Generated, GenerateOptions
+from twill.generation.built import without_warnings
+from twill.generation.generate import files, generate
+from twill.generation.generated import Generated, GenerateOptions
 from twill.inputs import Inputs, cases
 from twill.ir.program import Program
 from twill.ir.schedule import Result

@@ -22,18 +22,15 @@ LAYERS = (
         "targets.gluon",
         "targets.hopper",
         "targets.tilelang",
-        "update_groups",
         "verify",
         "whatif",
     ),
     ("explain", "inputs", "pipeline", "simulate", "targets"),
-    ("generated", "given", "launch", "refusals", "report", "subtiles"),
-    ("attempts", "bench", "emulate", "grid_time", "json_schema", "loop_nest", "persistence"),
-    ("candidates",),
-    ("generate",),
-    ("built",),
+    ("launch", "report"),
+    ("bench", "emulate", "grid_time", "json_schema"),
+    ("generation",),
     ("sweep",),
-    ("api", "cluster", "export", "triton"),
+    ("api", "cluster", "triton"),
     ("cli", "twill"),
     ("__main__",),
 )
@@ -47,6 +44,14 @@ FORBIDDEN = {
     "report": {"pipeline", "targets"},
 }
 """What a package has no reason to know, though it is in a lower layer."""
+GENERATION = (
+    ("generated", "given", "refusals", "subtiles", "update_groups"),
+    ("attempts", "loop_nest", "persistence"),
+    ("candidates",),
+    ("generate",),
+    ("built", "export"),
+)
+"""Modules of `twill.generation`, lowest layer first."""
 MODULES = sorted(Path("twill").rglob("*.py"))
 
 
@@ -128,3 +133,11 @@ def test_the_reader_knows_nothing_of_what_uses_it() -> None:
             "reader",
             "dependence",
         }, path
+
+
+def test_the_modules_of_generation_are_layers() -> None:
+    rank = {name: at for at, names in enumerate(GENERATION) for name in names}
+    assert set(rank) == {path.stem for path in Path("twill/generation").glob("[!_]*.py")}
+    for path in sorted(Path("twill/generation").glob("[!_]*.py")):
+        used = {name.split(".")[2] for _, name in imported(path) if name.startswith("twill.generation.")}
+        assert [name for name in sorted(used) if rank[name] >= rank[path.stem]] == [], path

@@ -41,9 +41,9 @@ def compile(  # noqa: A001 (as users say it)
     over; `what_if` are the other fields of `Inputs`. Launch the kernel with `kernel[grid](...)`. Raises
     TwillError for bad input.
     """
-    from twill.built import built
     from twill.extract.frontend.source import described
-    from twill.generated import GenerateOptions
+    from twill.generation.built import built
+    from twill.generation.generated import GenerateOptions
     from twill.launch.load import load
 
     spec, given, constants = described(kernel, arch, settings or {})

@@ -38,15 +38,15 @@ class Inputs:
     """What a kernel given as text was compiled with, where that is known."""
     persistent: bool | None = False
     """Generate a persistent kernel: each thread block loops over programs of the grid. None: where that is
-    predicted to be faster (`twill.generate`)."""
+    predicted to be faster (`twill.generation.generate`)."""
     in_order: bool = False
     """Its thread blocks have the programs of every wave in the same order: neighbours stay neighbours."""
     subtile: int | None = None
     """Independent sub-tiles that the rows of the kernel's tiles are divided into; None for what is best by
-    the intervals (`twill.subtiles`), where a search decides, and whole tiles elsewhere."""
+    the intervals (`twill.generation.subtiles`), where a search decides, and whole tiles elsewhere."""
     warps: int | None = None
     """Warps that hold the kernel's tiles at least, a power of two: each thread holds fewer elements
-    (`twill.candidates` takes eight where four have too few registers). None: a warpgroup."""
+    (`twill.generation.candidates` takes eight where four have too few registers). None: a warpgroup."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()

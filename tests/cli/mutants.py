@@ -11,8 +11,8 @@ from pathlib import Path
 
 from twill.cli.guard import guarded
 from twill.diagnostics import InternalError
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.simulate.compare import compare, scalars
 from twill.simulate.explore import explore, same

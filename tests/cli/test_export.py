@@ -25,7 +25,7 @@ def large(*given: object) -> Compiled:
 
 @pytest.mark.parametrize("to", ["gluon", "tilelang"])
 def test_a_file_of_python_is_written(to: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twill.export.find_spec", missing)
+    monkeypatch.setattr("twill.generation.export.find_spec", missing)
     command = ["export", "examples/ttgir/gemm.sm90.ttgir", "--arch", "sm90", "--to", to]
     assert run([*command, "--out", str(tmp_path)]) == 0
     ast.parse((tmp_path / f"gemm_{to}.py").read_text())
@@ -43,7 +43,7 @@ def test_too_much_shared_memory_names_a_way_out(
 ) -> None:
     """Triton needs memory of its own; a slot less makes room."""
     monkeypatch.setattr("twill.extract.frontend.gluon.compiled", large)
-    monkeypatch.setattr("twill.export.find_spec", installed)
+    monkeypatch.setattr("twill.generation.export.find_spec", installed)
     command = ["export", "examples/ttgir/gemm.sm90.ttgir", "--arch", "sm90"]
     assert run([*command, "--out", str(tmp_path)]) == 2
     assert "--slots x_y=3" in capsys.readouterr().err
@@ -63,7 +63,7 @@ def test_a_load_behind_its_arrival_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("twill.extract.frontend.gluon.compiled", reordered)
-    monkeypatch.setattr("twill.export.find_spec", installed)
+    monkeypatch.setattr("twill.generation.export.find_spec", installed)
     command = ["export", "examples/ttgir/gemm_reduction.sm100.ttgir", "--arch", "sm100"]
     assert run([*command, "--out", str(tmp_path)]) == 2
     assert "Triton moves a load from tensor memory" in capsys.readouterr().err

@@ -10,8 +10,8 @@ import pytest
 from twill.diagnostics import TwillError
 from twill.emulate.build import Build, Request, run, wrong
 from twill.emulate.host import compiled
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch.build import RUNTIME
 from twill.launch.manifest import manifest

@@ -17,7 +17,7 @@ from twill.extract.frontend.persistent import persistent
 from twill.extract.frontend.source import load
 from twill.extract.frontend.triton import capture, validate
 from twill.extract.reader.ttgir import read
-from twill.generate import files, generate
+from twill.generation.generate import files, generate
 from twill.inputs import Inputs
 from twill.ir.loop import Module, Pointer, Scalar
 

@@ -12,8 +12,8 @@ from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.early_return import structured
 from twill.extract.rewrite.subtile.rewriting import subtiled
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Function, Module
 from twill.ir.problem import Problem

@@ -8,8 +8,8 @@ import twill
 from tests.conftest import architectures
 from tests.kernels.programs import EXAMPLES, PAIRED
 from twill.bench.contenders import Field, field
-from twill.built import built
-from twill.generated import GenerateOptions
+from twill.generation.built import built
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch.load import load
 from twill.warp.plan import Options

@@ -12,8 +12,8 @@ from tests.kernels.kernels import VARIANTS
 from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, EXAMPLES, PAIRED, POLYNOMIAL, architecture
 from twill.extract.frontend.triton import capture
 from twill.files import write_schedule
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.search import Options
 from twill.warp.plan import Options as Lowering

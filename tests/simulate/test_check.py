@@ -13,8 +13,8 @@ from tests.simulate.mutate import mutants
 from tests.simulate.test_hazards import dropped
 from twill.cli import run
 from twill.diagnostics import TwillError
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read

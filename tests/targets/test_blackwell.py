@@ -11,8 +11,8 @@ import pytest
 from tests.kernels.programs import BLACKWELL, PAIRED, assembled, cuda, program
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.ir.statements import (

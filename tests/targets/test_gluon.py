@@ -26,9 +26,9 @@ from tests.kernels.programs import (
 from twill.diagnostics import TwillError
 from twill.emulate import load
 from twill.emulate.arrays import decoded, encoded
-from twill.export import exported
 from twill.extract.frontend.gluon import Compiled, compiled
-from twill.generated import Generated
+from twill.generation.export import exported
+from twill.generation.generated import Generated
 from twill.inputs import Inputs
 from twill.ir.loop import Blocked, Function, Linear, NvidiaMma, Pointer, Slice
 from twill.ir.program import Program

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from twill.files import load, read_schedule
+from twill.generation.loop_nest import program
 from twill.inputs import Inputs, cases
-from twill.loop_nest import program
 from twill.targets import EXACT_LAYOUTS, target
 
 SCHEDULE = "tests/kernels/schedules/queries_16_apart.for.0.json"

@@ -8,12 +8,12 @@ from tests.kernels.programs import program
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
+from twill.generation.refusals import refusals
 from twill.inputs import Inputs, cases
 from twill.ir.statements import Compute, walk
 from twill.ops.table import role
-from twill.refusals import refusals
 from twill.simulate.compare import arguments
 from twill.simulate.interpret import interpret
 

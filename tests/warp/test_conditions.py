@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.simulate.test_values import grid
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.loop import Scalar
 from twill.ir.statements import ProducerLoad, walk

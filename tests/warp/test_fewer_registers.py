@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from twill import loop_nest
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
+from twill.generation import loop_nest
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result

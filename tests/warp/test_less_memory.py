@@ -6,8 +6,8 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import changed, program
-from twill import loop_nest
 from twill.files import load, read_schedule
+from twill.generation import loop_nest
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Module
 from twill.ir.problem import Problem

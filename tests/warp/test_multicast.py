@@ -8,8 +8,8 @@ import pytest
 from tests.kernels.programs import CLUSTERED, changed, cuda, loops, program
 from tests.simulate.mutate import mutants
 from twill.diagnostics import TwillError
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.ir.statements import Advance, ConsumerRelease, ConsumerWait, ProducerLoad

@@ -6,10 +6,10 @@ import pytest
 
 from tests.kernels.programs import loops
 from twill.diagnostics import TwillError
+from twill.generation.loop_nest import program
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound, Result, Solution
-from twill.loop_nest import program
 from twill.targets.hopper import TARGET
 from twill.warp.listing import text
 from twill.warp.lower import lower

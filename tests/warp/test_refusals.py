@@ -7,10 +7,10 @@ import pytest
 pytest.importorskip("triton")
 
 from twill.diagnostics import JointError, Location, TwillError, together
-from twill.generate import generate
-from twill.generated import GenerateOptions
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
+from twill.generation.refusals import refusals
 from twill.inputs import Inputs, cases
-from twill.refusals import refusals
 
 KERNEL = """
 import triton

@@ -45,7 +45,7 @@ def check(
     --prove reached its time limit.
     """
     from twill.files import load, read_schedule
-    from twill.subtiles import matching
+    from twill.generation.subtiles import matching
     from twill.verify import check_document
 
     document = read_schedule(load(schedule), schedule)

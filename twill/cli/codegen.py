@@ -21,7 +21,7 @@ from twill.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from twill.generated import Generated, GenerateOptions
+    from twill.generation.generated import Generated, GenerateOptions
     from twill.inputs import Inputs
 
 
@@ -53,7 +53,7 @@ def codegen(
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
     from twill.cli.output import note, write_all
-    from twill.generate import files, generate
+    from twill.generation.generate import files, generate
     from twill.launch.build import nvcc
 
     if build:
@@ -94,9 +94,9 @@ def _say_unchecked(made: "Generated") -> None:
 def _built(out: Path, made: "Generated", requested: "Inputs", wanted: "GenerateOptions") -> "Generated":
     """The kernel that is built in a folder: another one, for fewer registers, where ptxas spills and that
     helps."""
-    from twill.built import without_warnings
     from twill.cli.output import note, write_all
-    from twill.generate import files
+    from twill.generation.built import without_warnings
+    from twill.generation.generate import files
     from twill.launch.build import LIBRARY, LOG, TooFewRegistersError
     from twill.launch.build import build as built
 

@@ -82,11 +82,11 @@ def _explained(case: "Case", requested: "Inputs", options: CommandOptions) -> "E
         import time
 
         from twill.explain import explained
+        from twill.generation.subtiles import change
         from twill.ir.problem import Problem
         from twill.ir.schedule import Result
         from twill.ir.search import Options, Progress
         from twill.pipeline import solve
-        from twill.subtiles import change
 
         def solved(problem: Problem, search: Options) -> Result:
             return solve(problem, search, lambda event: on_progress(case.name, event))

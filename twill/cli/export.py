@@ -18,7 +18,7 @@ from twill.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from twill.export import Language
+    from twill.generation.export import Language
 
 
 @click.command(cls=Command, short_help="Write a kernel or schedule for another compiler.")
@@ -48,8 +48,8 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
 
     from twill.cli.output import note
     from twill.emit.files import write
-    from twill.export import exported
-    from twill.generate import generate
+    from twill.generation.export import exported
+    from twill.generation.generate import generate
 
     wanted = replace(generate_options(options), execute=False)
     lowering = replace(wanted.lowering, alternate=wanted.lowering.alternate and to == "tilelang")

@@ -15,7 +15,7 @@ from twill.inputs import Case, Inputs, cases
 from twill.whatif import read_pins
 
 if TYPE_CHECKING:
-    from twill.generated import GenerateOptions
+    from twill.generation.generated import GenerateOptions
 
 Option: TypeAlias = Any
 """The value of a command-line option, converted by its click type."""
@@ -344,7 +344,7 @@ what_if_options = _group(
 
 def generate_options(options: CommandOptions) -> "GenerateOptions":
     """The values of `program_options`."""
-    from twill.generated import GenerateOptions
+    from twill.generation.generated import GenerateOptions
     from twill.warp.plan import Options
 
     depths = dict(options["depths"]) | dict(options["slots"])

@@ -36,8 +36,8 @@ from twill.ir.schedule import Result, Status
 from twill.ir.search import Engine, Options
 
 if TYPE_CHECKING:
+    from twill.generation.subtiles import Searched, Told
     from twill.pipeline import Begun
-    from twill.subtiles import Searched, Told
 
 PACKAGES: dict[Engine, str] = {
     "cpsat": "ortools",
@@ -155,8 +155,8 @@ def _searched(
 ) -> "Searched":
     """The form of the kernel that takes fewer cycles, with the result of each loop; the problems themselves,
     which may be large, do not come back through the pipe. `read`: seconds spent before the search."""
+    from twill.generation.subtiles import searched
     from twill.pipeline import solve
-    from twill.subtiles import searched
 
     def solved(case: Case, options: Options, known: "Begun | None") -> Result:
         began = time.monotonic()

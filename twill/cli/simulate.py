@@ -24,7 +24,7 @@ from twill.cli.options import (
 
 if TYPE_CHECKING:
     from twill.cli.output import Contents
-    from twill.generated import Generated
+    from twill.generation.generated import Generated
     from twill.ir.program import Program
     from twill.simulate.predict import Predicted
     from twill.warp.tasks import Scheduled
@@ -89,7 +89,7 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
     twill simulate kernel.ttgir --arch sm90
     """
     from twill.cli.output import write_all
-    from twill.generate import generate
+    from twill.generation.generate import generate
     from twill.simulate.report import trace
     from twill.warp.listing import text
 

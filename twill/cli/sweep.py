@@ -164,10 +164,10 @@ def _builds(
 ) -> Iterator["Built"]:
     """Configurations by their keys; those that can not be generated are left out, with a message."""
     from twill.bench.ranking import Built
-    from twill.built import built
     from twill.cli.options import inputs
     from twill.diagnostics import TwillError
-    from twill.generated import GenerateOptions
+    from twill.generation.built import built
+    from twill.generation.generated import GenerateOptions
 
     settings, given = {one.key: one.settings for one in points}, inputs(spec, options)
     limit = GenerateOptions(time_limit=options["time_limit"])

@@ -23,8 +23,8 @@ def work(key: str, path: Path, machine: str | None, seconds: float, subtile: int
 
 def made(path: Path, machine: str | None, seconds: float, subtile: int | None = None) -> Outcome:
     """Never raises: whatever goes wrong, Triton's kernel is there."""
-    from twill.built import built
-    from twill.generated import GenerateOptions
+    from twill.generation.built import built
+    from twill.generation.generated import GenerateOptions
     from twill.inputs import Inputs
     from twill.launch.build import nvcc
 

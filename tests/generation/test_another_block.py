@@ -5,11 +5,11 @@ from dataclasses import replace
 
 import pytest
 
-from twill.attempts import Attempt, fastest
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
+from twill.generation.attempts import Attempt, fastest
+from twill.generation.loop_nest import program
 from twill.inputs import Case, Inputs, cases
-from twill.loop_nest import program
 from twill.modulo.bounds import bounds
 from twill.warp.plan import Options
 

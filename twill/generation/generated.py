@@ -1,4 +1,4 @@
-"""A generated kernel, and the options of its generation (`twill.generate`)."""
+"""A generated kernel, and the options of its generation (`twill.generation.generate`)."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ ProgressCallback = Callable[[str, Progress], None]
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
-    """Options of `twill.generate.generate`."""
+    """Options of `twill.generation.generate.generate`."""
 
     time_limit: float = 60.0
     """Seconds for scheduling each loop. Other forms of the kernel, which may be faster, have as much again

@@ -1,8 +1,8 @@
 """The forms that a kernel may have: as it is written, with sub-tiles, persistent.
 
 `candidates` takes `Inputs` and returns the forms that are predicted to be worth it, the fastest first. Loops
-are scheduled and lowered to warp programs (`twill.loop_nest`); nothing is checked or built. A form that the
-user has decided on is the only one of its kind.
+are scheduled and lowered to warp programs (`loop_nest`); nothing is checked or built. A form that the user
+has decided on is the only one of its kind.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,18 +12,18 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from twill.attempts import Attempt, fastest, least_of_sm
 from twill.diagnostics import TwillError
-from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
-from twill.given import divided_waits, fitting, given, refuse_foreign
+from twill.generation.attempts import Attempt, fastest, least_of_sm
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
+from twill.generation.given import divided_waits, fitting, given, refuse_foreign
+from twill.generation.loop_nest import NoScheduleError
+from twill.generation.refusals import refusals
+from twill.generation.subtiles import COUNT, better, divided, matching, note
+from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
-from twill.loop_nest import NoScheduleError
-from twill.refusals import refusals
-from twill.subtiles import COUNT, better, divided, matching, note
-from twill.subtiles import searched as of_both_forms
 from twill.warp.plan import Draft, most_blocks
 
 if TYPE_CHECKING:
@@ -172,7 +172,7 @@ def _with_more_warps(inputs: Inputs, session: _Session, refused: TwillError) -> 
 
 def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated) -> tuple[Generated, ...]:
     """The persistent kernel, where that is open and predicted to be faster than as it is `written`."""
-    from twill.persistence import faster, open_to_it
+    from twill.generation.persistence import faster, open_to_it
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
     alone = most_blocks(session.options.lowering, written.loops[0].machine) == 1
@@ -226,7 +226,7 @@ def _stated(inputs: Inputs, session: _Session) -> Inputs:
 
 def _attempt(found: Sequence[Case], session: _Session, room: int) -> Attempt:
     """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
-    from twill.loop_nest import program
+    from twill.generation.loop_nest import program
 
     results = dict[str, Result]()
 

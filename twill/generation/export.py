@@ -9,7 +9,7 @@ from re import findall
 from typing import Literal, TypeAlias
 
 from twill.diagnostics import TwillError
-from twill.generated import Generated
+from twill.generation.generated import Generated
 from twill.ir.names import identifier
 from twill.ir.program import Program
 

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from twill.diagnostics import TwillError, together
+from twill.generation.refusals import refusals
 from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
-from twill.refusals import refusals
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.channels import SharedMemoryError

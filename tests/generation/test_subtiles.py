@@ -6,14 +6,26 @@ from typing import Any
 
 import pytest
 
-from twill import built as build
-from twill import candidates as module
-from twill import subtiles
-from twill.built import without_warnings
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
-from twill.generate import generate
-from twill.generated import Generated, GenerateOptions
+from twill.generation import built as build
+from twill.generation import candidates as module
+from twill.generation import subtiles
+from twill.generation.built import without_warnings
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.subtiles import (
+    Searched,
+    Solve,
+    Told,
+    better,
+    change,
+    cycles,
+    divided,
+    matching,
+    note,
+    searched,
+)
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
@@ -21,7 +33,6 @@ from twill.ir.search import Options, Progress, Report
 from twill.modulo.bounds import bounds
 from twill.modulo.start import start
 from twill.pipeline import Begun, solve, up_to
-from twill.subtiles import Searched, Solve, Told, better, change, cycles, divided, matching, note, searched
 from twill.verify import check
 
 FA_FWD = Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90")

@@ -7,19 +7,19 @@ from typing import Any
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill import built, persistence
-from twill import generate as module
-from twill.built import without_warnings
-from twill.candidates import candidates, solved
 from twill.diagnostics import TwillError
-from twill.generate import generate
-from twill.generated import Generated, GenerateOptions, ProgressCallback
+from twill.generation import built, persistence
+from twill.generation import generate as module
+from twill.generation.built import without_warnings
+from twill.generation.candidates import candidates, solved
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
+from twill.generation.persistence import gathers, open_to_it
 from twill.inputs import Inputs
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options
-from twill.persistence import gathers, open_to_it
 from twill.pipeline import Begun
 from twill.warp.plan import Options as Lowering
 

@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from time import monotonic
 
-from twill.candidates import candidates
 from twill.diagnostics import DefectError, TwillError
-from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
+from twill.generation.candidates import candidates
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
 from twill.ir.program import Program
@@ -27,7 +27,7 @@ def generate(
     on_progress: ProgressCallback = lambda name, event: None,
     searched: Sequence[Result] = (),
 ) -> Generated:
-    """The kernel in the form that is predicted to be fastest (`twill.candidates`) of those that are right.
+    """The kernel in the form that is predicted to be fastest (`candidates`) of those that are right.
 
     Problems that are alike those of `searched` are not solved again. Where no form is right, which is a
     defect of Twill, the loops are scheduled once more, without overlap of iterations; a warning says so.

@@ -6,12 +6,12 @@ from dataclasses import replace
 import pytest
 
 from tests.simulate.test_values import grid
-from twill import built as module
-from twill import generate as generation
-from twill.built import without_warnings
 from twill.diagnostics import DefectError, TwillError
-from twill.generate import generate
-from twill.generated import Generated, GenerateOptions, ProgressCallback
+from twill.generation import built as module
+from twill.generation import generate as generation
+from twill.generation.built import without_warnings
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
 from twill.inputs import Inputs
 from twill.ir.schedule import Result
 from twill.simulate.compare import compare

@@ -9,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError
+from twill.generation.update_groups import with_update_group
 from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.modulo.bounds import bounds, resource_bound
-from twill.update_groups import with_update_group
 from twill.warp import thread_block
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read

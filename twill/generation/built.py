@@ -14,14 +14,14 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
 
-from twill.candidates import MORE_WARPS
 from twill.diagnostics import TwillError
-from twill.generate import files, generate, notes, right
-from twill.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
+from twill.generation.candidates import MORE_WARPS
+from twill.generation.generate import files, generate, notes, right
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
+from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs, origin
 from twill.ir.program import Program
 from twill.launch.build import severity
-from twill.subtiles import COUNT
 from twill.warp.thread_block import granted, regranted
 
 FEW_BLOCKS = 2

@@ -1,0 +1,7 @@
+"""Generation of kernels: the forms that a kernel may have, the fastest that is right, built without spills.
+
+In the order of the stages: `given` and `refusals` come before a search, `loop_nest` schedules and lowers the
+loops of one form, `attempts`, `subtiles`, `persistence` and `update_groups` say which forms there are,
+`candidates` orders them by predicted time, `generate` takes the first that is right, `built` the first that
+nvcc builds without spills, `export` writes it for other compilers.
+"""
