@@ -44,6 +44,16 @@ def test_code_in_other_forms(kernel: str) -> None:
     assert any(one.values > 100 for one in compared)
 
 
+@pytest.mark.parametrize("kernel", ["gemm", "gemm.sm100"])
+@pytest.mark.parametrize(("empty", "stored"), [("K", 128 * 256), ("M", 0), ("N", 0)])
+def test_a_matrix_without_elements(kernel: str, empty: str, stored: int) -> None:
+    """The driver encodes no tensor map with an extent of 0. Nothing is loaded for K = 0, and 0 stored; nothing
+    is stored to no rows or columns."""
+    compared = run(build(kernel), Request({"M": 128, "N": 256, "K": 128, empty: 0}))
+    assert all(one.good for one in compared), compared
+    assert sum(one.values for one in compared) == stored
+
+
 def test_a_persistent_block_computes_tile_after_tile() -> None:
     """Slots and phases go on from tile to tile, and a tile's staging is free again before the next one is
     written."""

@@ -46,6 +46,7 @@ FURTHER: Mapping[str, Sequence[Request]] = {
         *(Request({"M": 128, "N": 256, "K": k}, integers=True) for k in (40, 200, 64 * 9)),
         *(Request({"M": 128, "N": 256, "K": 320}, integers=True, schedule=schedule) for schedule in (1, 2)),
         Request({"M": 256, "N": 256, "K": 64}, grid=(2, 1, 1)),
+        Request({"M": 128, "N": 256, "K": 0}),
     ),
     "gemm.sm100": (Request({"M": 128, "N": 256, "K": 64 * 6}),),
     "gemm_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),

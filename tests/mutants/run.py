@@ -14,7 +14,7 @@ from tests.mutants.table import HOPPER, WARP, Mutant
 from twill.diagnostics import TwillError
 
 ROOT = Path(__file__).parents[2]
-LINKED = ("tests", "examples", "machines", "docs", "benchmarks", "pyproject.toml")
+LINKED = ("tests", "examples", "machines", "docs", "benchmarks", "reports", "pyproject.toml")
 """What is not changed."""
 LIMIT = 300
 """Seconds; a right kernel takes a few."""

@@ -1175,6 +1175,22 @@ MUTANTS = (
     ),
     # --- the launcher ---
     Mutant(
+        "no-elements-encoded",
+        f"{RUNTIME}/host.cuh",
+        "if (!empty) return tensor_map",
+        "return tensor_map",
+        "a launch with a tensor without elements is an error",
+    ),
+    Mutant(
+        "no-elements-stored",
+        f"{RUNTIME}/host.cuh",
+        "if (const cudaError_t status = none.allocate()) return status;",
+        "",
+        "a map without elements describes no memory",
+        ("gemm",),
+        ("tests/emulate/test_examples.py::test_a_matrix_without_elements",),
+    ),
+    Mutant(
         "grid-order",
         f"{LAUNCH}/load.py",
         "return x, y, z",

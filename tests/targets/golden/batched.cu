@@ -175,26 +175,27 @@ batched_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_co
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 batched_launch(__half* a, __half* b, __half* c, int32_t L, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_2;
     {
         const int32_t a_desc_ = M * K;
         const int64_t a_desc_0_ = (int64_t)(a_desc_);
         const int64_t a_desc_1_ = (int64_t)(K);
-        if (const int status = tensor_map<3>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M), uint64_t(L)}, {uint64_t(a_desc_1_) * 2, uint64_t(a_desc_0_) * 2}, {64, 128, 1})) return status;
+        if (const int status = tensor_map<3>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M), uint64_t(L)}, {uint64_t(a_desc_1_) * 2, uint64_t(a_desc_0_) * 2}, {64, 128, 1}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc_5;
     {
         const int32_t b_desc_ = K * N;
         const int64_t b_desc_3_ = (int64_t)(b_desc_);
         const int64_t b_desc_4_ = (int64_t)(N);
-        if (const int status = tensor_map<3>(&map_b_desc_5, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(N), uint64_t(K), uint64_t(L)}, {uint64_t(b_desc_4_) * 2, uint64_t(b_desc_3_) * 2}, {64, 64, 1})) return status;
+        if (const int status = tensor_map<3>(&map_b_desc_5, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(N), uint64_t(K), uint64_t(L)}, {uint64_t(b_desc_4_) * 2, uint64_t(b_desc_3_) * 2}, {64, 64, 1}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_7;
     {
         const int64_t b_desc_4_ = (int64_t)(N);
         const int32_t c_desc_ = M * N;
         const int64_t c_desc_6_ = (int64_t)(c_desc_);
-        if (const int status = tensor_map<3>(&map_c_desc_7, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M), uint64_t(L)}, {uint64_t(b_desc_4_) * 2, uint64_t(c_desc_6_) * 2}, {64, 128, 1})) return status;
+        if (const int status = tensor_map<3>(&map_c_desc_7, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M), uint64_t(L)}, {uint64_t(b_desc_4_) * 2, uint64_t(c_desc_6_) * 2}, {64, 128, 1}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<batched_kernel>(230512)) return status;
     batched_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_a_desc_2, map_b_desc_5, map_c_desc_7, a, b, c, L, M, N, K);

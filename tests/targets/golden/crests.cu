@@ -168,15 +168,16 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 crests_launch(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_1;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_)}, {128, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_)}, {128, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_)}, {128, 128})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_)}, {128, 128}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<crests_kernel>(231536)) return status;
     crests_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 231536, stream>>>(map_a_desc_1, map_b_desc, a, b, c, M, N, K);

@@ -328,13 +328,14 @@ deflated_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_con
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 deflated_launch(__half* q, __half* k, __half* w, float* r, float* o, int32_t N, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_k_desc;
     {
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(N)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(N)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_w_desc;
     {
-        if (const int status = tensor_map<2>(&map_w_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, w, {64, uint64_t(N)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_w_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, w, {64, uint64_t(N)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<deflated_kernel>(132352)) return status;
     deflated_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 132352, stream>>>(map_k_desc, map_w_desc, q, k, w, r, o, N);

@@ -252,9 +252,10 @@ drained_kernel(const __grid_constant__ CUtensorMap map_k_desc_1, __half* q, __ha
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 drained_launch(__half* q, __half* k, __half* v, __half* o, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_k_desc_1;
     {
-        if (const int status = tensor_map<2>(&map_k_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<drained_kernel>(66688)) return status;
     drained_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 66688, stream>>>(map_k_desc_1, q, k, v, o, K);

@@ -286,15 +286,16 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 epilogue_launch(__half* a, __half* b, __half* c, float* bias, float* scale, float* norms, float* peaks, int32_t M, int32_t N, int32_t K, float slope, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_2;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<epilogue_kernel>(205920)) return status;
     epilogue_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 205920, stream>>>(map_a_desc_2, map_b_desc, a, b, c, bias, scale, norms, peaks, M, N, K, slope);

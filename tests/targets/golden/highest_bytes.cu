@@ -162,9 +162,10 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 highest_bytes_launch(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_b_desc_3;
     {
-        if (const int status = tensor_map<2>(&map_b_desc_3, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {128, uint64_t(N)}, {uint64_t(int64_t(128))}, {128, 64})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc_3, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {128, uint64_t(N)}, {uint64_t(int64_t(128))}, {128, 64}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<highest_bytes_kernel>(83088)) return status;
     highest_bytes_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 83088, stream>>>(map_b_desc_3, a, b, c, M, N);

@@ -242,26 +242,27 @@ prefixes_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_c
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 prefixes_launch(__half* a, __half* b, __half* c, __half* last, int32_t M, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_0;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_0, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_0, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), 128}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), 128}, {uint64_t(a_desc_) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_4;
     {
         const int32_t c_desc_1_ = K / 64;
         const int32_t c_desc_2_ = c_desc_1_ + 1;
         const int32_t c_desc_3_ = M * c_desc_2_;
-        if (const int status = tensor_map<2>(&map_c_desc_4, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {128, uint64_t(c_desc_3_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc_4, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {128, uint64_t(c_desc_3_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
     CUtensorMap map_last_desc;
     {
-        if (const int status = tensor_map<2>(&map_last_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, last, {128, uint64_t(M)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_last_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, last, {128, uint64_t(M)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<prefixes_kernel>(230512)) return status;
     prefixes_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_4, map_last_desc, a, b, c, last, M, K);

@@ -673,13 +673,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 queries_launch(__half* q, __half* k, __half* v, float* o, int32_t N, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_k_desc;
     {
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_v_desc;
     {
-        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<queries_kernel>(100464)) return status;
     queries_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 100464, stream>>>(map_k_desc, map_v_desc, q, k, v, o, N);

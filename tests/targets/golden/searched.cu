@@ -219,19 +219,20 @@ searched_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_c
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 searched_launch(__half* a, __half* b, __half* c, int32_t* starts, int32_t groups, int32_t M, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_1;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), 64}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), 64}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_2;
     {
-        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {64, uint64_t(M)}, {uint64_t(int64_t(64)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {64, uint64_t(M)}, {uint64_t(int64_t(64)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<searched_kernel>(99392)) return status;
     searched_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 99392, stream>>>(map_a_desc_1, map_b_desc, map_c_desc_2, a, b, c, starts, groups, M, K);

@@ -304,21 +304,22 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 unpacked_launch(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_2;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc_4;
     {
         const int32_t b_desc_ = N / 2;
         const int64_t b_desc_3_ = (int64_t)(b_desc_);
-        if (const int status = tensor_map<2>(&map_b_desc_4, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_64B, b, {uint64_t(b_desc_), uint64_t(K)}, {uint64_t(b_desc_3_)}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc_4, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_64B, b, {uint64_t(b_desc_), uint64_t(K)}, {uint64_t(b_desc_3_)}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_5;
     {
         const int64_t c_desc_ = (int64_t)(N);
-        if (const int status = tensor_map<2>(&map_c_desc_5, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc_5, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<unpacked_kernel>(197920)) return status;
     unpacked_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 197920, stream>>>(map_a_desc_2, map_b_desc_4, map_c_desc_5, a, b, c, M, N, K);

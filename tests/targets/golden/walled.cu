@@ -379,9 +379,10 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 walled_launch(__half* a, __half* b, float* c, int32_t N, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_b_desc_4;
     {
-        if (const int status = tensor_map<2>(&map_b_desc_4, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {64, uint64_t(N)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc_4, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {64, uint64_t(N)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<walled_kernel>(68768)) return status;
     walled_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 68768, stream>>>(map_b_desc_4, a, b, c, N);

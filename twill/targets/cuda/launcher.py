@@ -11,7 +11,7 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
 from twill.ir.program import AXES, Program
 from twill.ir.statements import ProducerLoad, walk
-from twill.ops.table import role
+from twill.ops.table import TABLE, role
 from twill.targets.cuda import device_maps
 from twill.targets.cuda.emitter import ORDERED, indented, line_bytes
 from twill.targets.cuda.operations import execute
@@ -36,6 +36,8 @@ MAP_TYPES = {
 }
 """Element types in the names of `CUtensorMapDataType`; descriptors of integers say whether they have a
 sign."""
+NO_ELEMENTS = "no_elements"
+"""The memory of tensors without elements."""
 CLUSTERED = "clustered"
 """Whether the thread blocks of a launch can be clusters that share loads."""
 MOST_ALONG_YZ = 65535
@@ -55,6 +57,7 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
     for position, axis in extents.items():
         value = program.function.args[position]
         lines.append(f"const int {argument(program, value)} = grid_{'xyz'[axis]};")
+    lines += [f"NoElements {NO_ELEMENTS}(stream);"] if program.descriptors else []
     lines += [line for one in program.descriptors for line in _encode(program, one.ops)]
     lines += [*_block_count(program), *_device_maps(program)]
     if program.counted:
@@ -198,7 +201,15 @@ def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:
     op = program.op(ops[-1])
     rank = len(getattr(op.result.type, "shape", ()))
     data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
-    return _encoded(program, op, scope.lines, data, numbers[:rank], numbers[rank:])
+    use = f", {NO_ELEMENTS}, MapUse::{_use(program, op.result.id)}"
+    return _encoded(program, op, scope.lines, data, numbers[:rank], numbers[rank:], use)
+
+
+def _use(program: Program, descriptor: int) -> str:
+    """How the kernel uses a tensor map, as the runtime names it."""
+    users = [op for op in program.function.walk() if descriptor in (value.id for value in op.operands)]
+    stored = {TABLE[op.name].writes_global for op in users}
+    return "load_and_store" if len(stored) > 1 else "store" if True in stored else "load"
 
 
 def _template(program: Program, index: int) -> list[str]:
@@ -209,9 +220,16 @@ def _template(program: Program, index: int) -> list[str]:
 
 
 def _encoded(
-    program: Program, op: Op, lines: list[str], data: str, sizes: list[str], strides: list[str]
+    program: Program,
+    op: Op,
+    lines: list[str],
+    data: str,
+    sizes: list[str],
+    strides: list[str],
+    more: str = "",
 ) -> list[str]:
-    """The call that encodes a tensor map, behind the lines that compute what it takes."""
+    """The call that encodes a tensor map, behind the lines that compute what it takes; `more` are further
+    arguments."""
     kind = op.result.type
     assert isinstance(kind, TensorDesc)
     assert isinstance(kind.dtype, Scalar)
@@ -231,7 +249,7 @@ def _encoded(
         f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{swizzle}",
     )
     extents, pitches = device_maps.extents(sizes), device_maps.pitches(strides, size)
-    call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}})"
+    call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}}{more})"
     return [
         f"CUtensorMap {name};",
         "{",

@@ -30,7 +30,7 @@ threadIdx uint8_t uint16_t uint32_t uint64_t warpSize std rint rintf roundf trun
 """Types, functions and variables that generated code uses."""
 _WORDS = """
 by_tma claim claimed claims clustered counter descriptor_a descriptor_b drained dynamic_shared
-grid grid_x grid_y grid_z i j lanes maps memory n opaque ordered
+grid grid_x grid_y grid_z i j lanes made maps memory n no_elements opaque ordered
 p blocks pair_rank scales_a scales_a_at scales_b
 scales_b_at status stream tensor_memory thread tile_counter tile_number twill warp
 """
@@ -68,7 +68,8 @@ def count(name: str) -> str:
 
 
 _RUNTIME = """
-Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major Mask NamedBarrier
+Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major MapUse Mask NamedBarrier
+NoElements
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter absolute advanced
 allow_shared_memory await_reads bitcast both bulk_load

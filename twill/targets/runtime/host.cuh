@@ -68,6 +68,49 @@ inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwi
     return 0;
 }
 
+/// How a kernel uses a tensor map.
+enum class MapUse { load, store, load_and_store };
+
+/// Global memory that maps of tensors without elements describe, as the driver encodes none with an extent of 0. It has one
+/// element that loads read, which is 0 as all outside of a tensor, and apart from it one that stores write. It is freed behind
+/// the kernel, in the order of the stream.
+struct NoElements {
+    static constexpr size_t bytes = 16;
+    cudaStream_t stream;
+    char* memory = nullptr;
+
+    explicit NoElements(cudaStream_t stream) : stream(stream) {}
+    NoElements(const NoElements&) = delete;
+    ~NoElements() {
+        if (memory) cudaFreeAsync(memory, stream);
+    }
+    cudaError_t allocate() {
+        if (memory) return cudaSuccess;
+        if (const cudaError_t status = cudaMallocAsync(reinterpret_cast<void**>(&memory), 2 * bytes, stream)) return status;
+        return cudaMemsetAsync(memory, 0, 2 * bytes, stream);
+    }
+};
+
+/// The same for a tensor that may have no elements: then a map of the one element that `MapUse` says. A map that a kernel both
+/// loads and stores through needs elements: what is stored outside of a tensor can not be loaded.
+template <int Rank>
+inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
+                      const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank - 1], const cuuint32_t (&box)[Rank],
+                      NoElements& none, MapUse use) {
+    bool empty = false;
+    for (const cuuint64_t size : sizes) empty |= size == 0;
+    if (!empty) return tensor_map<Rank>(map, type, swizzle, data, sizes, pitches, box);
+    if (use == MapUse::load_and_store) return cudaErrorInvalidValue;
+    if (const cudaError_t status = none.allocate()) return status;
+    cuuint64_t ones[Rank], apart[Rank - 1];
+    for (int i = 0; i < Rank; ++i) {
+        ones[i] = 1;
+        if (i + 1 < Rank) apart[i] = NoElements::bytes;
+    }
+    const char* const element = none.memory + (use == MapUse::store ? NoElements::bytes : 0);
+    return tensor_map<Rank>(map, type, swizzle, element, ones, apart, box);
+}
+
 /// Lets `Kernel` have `bytes` of dynamic shared memory on the current device: set once for each device, not for
 /// each launch. cudaDeviceReset, which takes it back, is not seen.
 template <auto Kernel>
