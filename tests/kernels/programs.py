@@ -45,7 +45,7 @@ FORMS = (
         "rotated",
         "crests",
     ),
-    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized", "centered", "tilted"),
+    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized", "centered", "tilted", "gauged"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     "settled",
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
