@@ -16,7 +16,8 @@ from twill.simulate.explore import same
 from twill.simulate.predict import paces, predict
 from twill.simulate.protocol import HazardError
 from twill.simulate.report import Steady, lines, steady, trace
-from twill.simulate.timed import Costs, Event, Paces, Run, simulate
+from twill.simulate.timed import simulate
+from twill.simulate.times import Costs, Event, Paces, Run
 from twill.warp.plan import Options
 
 COSTS = Costs.of(load("h200"))

@@ -12,7 +12,7 @@ from twill.ir.schedule import Solution
 from twill.report import timeline
 from twill.report.palette import INK, group_color
 from twill.simulate.report import Steady
-from twill.simulate.timed import Event
+from twill.simulate.times import Event
 
 
 def colors(solution: Solution) -> dict[str, Json]:

@@ -23,7 +23,7 @@ from twill.report.palette import group_color
 from twill.report.scene import Scene, svg
 from twill.report.tables import CostNotes, Table
 from twill.simulate.report import Steady
-from twill.simulate.timed import Event
+from twill.simulate.times import Event
 
 
 @dataclass(frozen=True, slots=True)

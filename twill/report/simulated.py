@@ -15,7 +15,7 @@ from twill.report.palette import CRITICAL, FAINT, INK, group_color
 from twill.report.scene import Rect, Scene, Shape, Text, text_width
 from twill.report.timeline import GAP, LANE, LEFT, RIGHT, Axis, caption, frame, iterations, shade, ticks
 from twill.simulate.report import Steady
-from twill.simulate.timed import Event
+from twill.simulate.times import Event
 
 TOP = 64.0
 """Pixels above the first row."""

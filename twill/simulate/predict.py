@@ -11,7 +11,8 @@ from twill.ir.program import Program
 from twill.modulo.bounds import bounds
 from twill.simulate.explore import same
 from twill.simulate.report import Steady, steady
-from twill.simulate.timed import Costs, Event, Pace, Paces, Run, run
+from twill.simulate.timed import run
+from twill.simulate.times import Costs, Event, Pace, Paces, Run
 from twill.warp.tasks import Scheduled
 
 TRIPS = 32

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from twill.simulate.timed import Event, Run, Transfer
+from twill.simulate.times import Event, Run, Transfer
 
 
 @dataclass(frozen=True, slots=True)

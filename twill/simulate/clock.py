@@ -1,0 +1,123 @@
+"""The state of a timed run (`timed`): its model, its warpgroups, when units are free, what has happened."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from twill.ir.problem import Problem
+from twill.ir.program import Program
+from twill.ir.schedule import WARPGROUP
+from twill.ops.mma import depth
+from twill.simulate.actions import Action
+from twill.simulate.protocol import Protocol, State
+from twill.simulate.times import Costs, Event, Paces, Transfer
+from twill.warp.dataflow import MMAS
+from twill.warp.tasks import Scheduled
+
+
+@dataclass(slots=True)
+class Group:
+    """One warpgroup of a group, or a narrow group."""
+
+    id: int
+    member: int
+    """Which of the group's warpgroups."""
+    members: int
+    actions: list[Action]
+    done: int = 0
+    now: float = 0.0
+    in_flight: list[float] = field(default_factory=list[float])
+    """When the MMAs in flight complete."""
+    left: float = 1.0
+    """The part of the operation that is still to be done."""
+    began: float = 0.0
+    """When it was begun."""
+    mixed: set[int] = field(default_factory=set[int])
+    """Actions that were executed between the instructions of an MMA before them."""
+
+    @property
+    def track(self) -> str:
+        first = WARPGROUP * self.member
+        return f"group {self.id}" + (f" warps {first}-{first + WARPGROUP - 1}" if self.members > 1 else "")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Model:
+    """What a run follows from."""
+
+    protocol: Protocol
+    problems: Mapping[int | None, Problem]
+    intervals: Mapping[int | None, float]
+    costs: Costs
+    paces: Paces
+    k: Mapping[int, int]
+    """K of MMAs, by operation."""
+    nodes: Mapping[int, str]
+    """The operation of the problem that a TTGIR operation belongs to."""
+
+    @staticmethod
+    def of(program: Program, loops: Sequence[Scheduled], costs: Costs, paces: Paces) -> "Model":
+        mmas = [op for op in program.function.walk() if op.name in MMAS]
+        return Model(
+            Protocol.of(program),
+            {one.loop.op.index: one.problem for one in loops},
+            {
+                one.loop.op.index: one.solution.interval * one.problem.resolution.cycles_per_unit
+                for one in loops
+            },
+            costs,
+            paces,
+            {op.index: depth(op) for op in mmas},
+            {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
+        )
+
+    def scale(self, action: Action) -> float:
+        """Cycles of a unit of time in the action's loop."""
+        problem = self.problems.get(action.loop)
+        return problem.resolution.cycles_per_unit if problem else 1.0
+
+
+@dataclass(slots=True)
+class Units:
+    """When the units are free, and when the tensor core works."""
+
+    free: dict[str, float] = field(default_factory=dict[str, float])
+    mmas: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    latest: dict[str, int] = field(default_factory=dict[str, int])
+    """Where the latest event of a unit is."""
+
+
+@dataclass(slots=True)
+class Barriers:
+    """When slots became full and empty, and ordering barriers signalled."""
+
+    full: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    empty: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    signalled: dict[str, float] = field(default_factory=dict[str, float])
+    arrived: dict[tuple[str, int], float] = field(default_factory=dict[tuple[str, int], float])
+    """By dependence barrier and sequence number."""
+
+
+@dataclass(slots=True)
+class Clock:
+    """A run: its model, where it stands, and what happened."""
+
+    model: Model
+    state: State
+    units: Units = field(default_factory=Units)
+    barriers: Barriers = field(default_factory=Barriers)
+    ended: dict[tuple[int | None, str, int, int], float] = field(
+        default_factory=dict[tuple[int | None, str, int, int], float]
+    )
+    """By loop, operation, iteration and warpgroup."""
+    passed: Counter[tuple[int, int]] = field(default_factory=Counter[tuple[int, int]])
+    """How many of a group's warpgroups have executed its action of that number."""
+    events: list[Event] = field(default_factory=list[Event])
+    transfers: list[Transfer] = field(default_factory=list[Transfer])
+    steps: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
+    """When each warpgroup executed the latest step of an operation, by track."""
+
+
+def arrive(arrived: dict[tuple[str, int], float], phase: tuple[str, int], time: float) -> None:
+    """A phase is complete when the last arrival is in."""
+    arrived[phase] = max(time, arrived.get(phase, 0.0))
