@@ -49,6 +49,7 @@ GENERATION = (
     ("attempts", "loop_nest", "persistence"),
     ("candidates",),
     ("generate",),
+    ("checked_build",),
     ("built", "export"),
 )
 """Modules of `twill.generation`, lowest layer first."""

@@ -48,16 +48,23 @@ def install(folder: Path, version: str) -> Path:
     return log
 
 
+def make(folder: Path) -> None:
+    """The files, and the library that the compiler makes of them."""
+    for name, text in FILES.items():
+        (folder / name).write_text(text)
+    build.build(folder)
+
+
 def test_a_kernel_is_built_once(tmp_path: Path) -> None:
     log, made = install(tmp_path, "12.4"), list[int]()
 
-    def make() -> dict[str, str]:
+    def once(folder: Path) -> None:
         made.append(1)
-        return FILES
+        make(folder)
 
-    folder = build.cached("a question", make)
-    assert build.cached("a question", make) == folder
-    assert build.cached("another", make) != folder
+    folder = build.cached("a question", once)
+    assert build.cached("a question", once) == folder
+    assert build.cached("another", once) != folder
     assert (len(made), log.read_text()) == (2, "run\nrun\n")
     assert {path.name for path in folder.iterdir()} == {*FILES, "kernel.so", "ptxas.txt", RECORD}
     assert {path.parent for path in (tmp_path / "cache" / "twill").iterdir()} == {
@@ -65,17 +72,9 @@ def test_a_kernel_is_built_once(tmp_path: Path) -> None:
     }
 
 
-def test_a_kernel_with_warnings_may_be_made_again(tmp_path: Path) -> None:
-    """Once: what the other kernel is warned of stays."""
-    log = install(tmp_path, "12.4")
-    folder = build.cached("a question", lambda: FILES, lambda said: {**FILES, "kernel.cu": f"// {len(said)}"})
-    assert (folder / "kernel.cu").read_text() == "// 1"
-    assert log.read_text() == "run\nrun\n"
-
-
 def test_a_spill_comes_with_the_budget_to_try(tmp_path: Path) -> None:
     install(tmp_path, "13.0")
-    (complaint,) = build.complaints(build.cached("a question", lambda: FILES))
+    (complaint,) = build.complaints(build.cached("a question", make))
     assert "16 bytes of registers are spilled, of 240" in complaint
     assert "--registers 232" in complaint
 
@@ -104,7 +103,7 @@ def test_nothing_is_left_of_a_build_that_fails(tmp_path: Path) -> None:
         "#!/bin/sh\n[ $1 = --version ] && echo release 12.8 || { echo broken >&2; exit 1; }"
     )
     with pytest.raises(TwillError, match="broken"):
-        build.cached("a question", lambda: FILES)
+        build.cached("a question", make)
     assert not [path for path in (tmp_path / "cache" / "twill").iterdir() if path.name[0] != "."]
 
 
@@ -131,13 +130,13 @@ def test_a_manifest_is_read_as_it_was_written() -> None:
 @pytest.mark.parametrize("damage", ["missing", "truncated", "foreign"])
 def test_an_entry_that_is_not_whole_is_made_anew(tmp_path: Path, file: str, damage: str) -> None:
     log = install(tmp_path, "12.4")
-    folder = build.cached("a question", lambda: FILES)
+    folder = build.cached("a question", make)
     path = folder / file
     text = path.read_text()
     path.unlink()
     if damage != "missing":
         path.write_text(text[:2] if damage == "truncated" else "something else")
-    assert build.cached("a question", lambda: FILES) == folder
+    assert build.cached("a question", make) == folder
     assert log.read_text() == "run\nrun\n"
     assert path.read_text() == text
     assert [one.name for one in folder.parent.iterdir()] == [folder.name]
@@ -145,35 +144,35 @@ def test_an_entry_that_is_not_whole_is_made_anew(tmp_path: Path, file: str, dama
 
 def test_an_entry_that_is_a_file_is_made_anew(tmp_path: Path) -> None:
     install(tmp_path, "12.4")
-    folder = build.cached("a question", lambda: FILES)
+    folder = build.cached("a question", make)
     for one in folder.iterdir():
         one.unlink()
     folder.rmdir()
     folder.write_text("foreign")
-    assert (build.cached("a question", lambda: FILES) / "kernel.so").exists()
+    assert (build.cached("a question", make) / "kernel.so").exists()
     assert [one.name for one in folder.parent.iterdir()] == [folder.name]
 
 
 def test_what_is_built_needs_no_compiler(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "12.4")
-    folder = build.cached("a question", lambda: FILES)
+    folder = build.cached("a question", make)
     build.nvcc.cache_clear()
     monkeypatch.setenv("PATH", str(tmp_path / "nowhere"))
-    assert build.cached("a question", lambda: FILES) == folder
+    assert build.cached("a question", make) == folder
     with pytest.raises(TwillError, match="nvcc is not on the PATH"):
-        build.cached("another", lambda: FILES)
+        build.cached("another", make)
 
 
 def test_the_cache_is_the_users_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     install(tmp_path, "12.4")
-    home = build.cached("a question", lambda: FILES).parent
+    home = build.cached("a question", make).parent
     assert home.stat().st_mode & 0o777 == 0o700
     home.chmod(0o777)
-    build.cached("a question", lambda: FILES)
+    build.cached("a question", make)
     assert home.stat().st_mode & 0o777 == 0o700
     monkeypatch.setattr(build.os, "getuid", lambda: 12345)
     with pytest.raises(TwillError, match="belongs to another user"):
-        build.cached("a question", lambda: FILES)
+        build.cached("a question", make)
 
 
 def test_a_library_that_can_not_be_built_leaves_none(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from time import monotonic
 from twill.diagnostics import TwillError
 from twill.emulate.build import Build, Request, architecture, run, walks, wrong
 from twill.emulate.faults import HazardError
-from twill.emulate.host import compiled
+from twill.emulate.host import compiled, linked
 from twill.emulate.machine.cta import Meter
 from twill.ir.checked import CheckedRun
 from twill.ir.program import Program
@@ -37,14 +37,21 @@ Report = Callable[[str], None]
 
 
 def check(
-    program: Program, loops: Sequence[Scheduled], cuda: str, report: Report, budget: int = BUDGET
+    program: Program,
+    loops: Sequence[Scheduled],
+    cuda: str,
+    report: Report,
+    budget: int = BUDGET,
+    kept: Path | None = None,
 ) -> CheckedRun:
     """What was run: one program of the grid, of a kernel that walks over the grid all of it. Nothing is
     compared where more than `budget` instructions would be executed, where the emulator or the reference
-    lacks something, or where the kernel writes nothing in several trials."""
+    lacks something, or where the kernel writes nothing in several trials. The PTX is the one that nvcc has
+    left in the folder `kept`; it is compiled here where there is none."""
     meter = Meter(budget, _progress(report, budget))
-    report("compiling the kernel to PTX")
-    build, runs = _build(program, loops, cuda), list[CheckedRun]()
+    if kept is None:
+        report("compiling the kernel to PTX")
+    build, runs = _build(program, loops, cuda, kept), list[CheckedRun]()
     for trial in chosen(program):
         runs.append(_run(build, trial, meter, report, program))
         if runs[-1].values:
@@ -113,9 +120,11 @@ def _request(program: Program, trial: Trial, grid: Grid) -> Request:
     return Request(trial.numbers, (first + 2, y + 1, z + 1), ((first, y, z), (first + 1, y, z)))
 
 
-def _build(program: Program, loops: Sequence[Scheduled], cuda: str) -> Build:
+def _build(program: Program, loops: Sequence[Scheduled], cuda: str, kept: Path | None) -> Build:
     described = manifest(program, loops, dict.fromkeys((one.loop.path for one in loops), 0.0))
     with tempfile.TemporaryDirectory() as made:
+        if kept is not None:
+            return Build(described, program.function, linked(kept, Path(made)))
         source = Path(made) / SOURCE
         source.write_text(cuda, encoding="utf-8")
         host = compiled(source, Path(made), [RUNTIME], architecture(program.module))

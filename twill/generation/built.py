@@ -5,7 +5,7 @@ the kernel to build instead of one that ptxas warns of.
 """
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,8 +15,10 @@ from tempfile import TemporaryDirectory
 from time import monotonic
 
 from twill.diagnostics import TwillError
+from twill.emit.files import write
 from twill.generation.candidates import MORE_WARPS
-from twill.generation.generate import files, generate, notes, right
+from twill.generation.checked_build import check_beside_build, library, warnings, write_buildable
+from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs, origin
@@ -63,17 +65,22 @@ def built(
     )
     kept = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
-    made = list[Generated]()
+    return cached(key, partial(_make, resolved, options, on_progress))
 
-    def make() -> Mapping[str, str]:
-        made.append(generate(resolved, options, on_progress))
-        return _texts(made[0])
 
-    def again(said: tuple[str, ...]) -> Mapping[str, str] | None:
-        other = without_warnings(resolved, options, made[0], said, on_progress)
-        return _texts(other) if other else None
-
-    return cached(key, make, again)
+def _make(inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, folder: Path) -> None:
+    """Fill a folder with a built kernel. It is checked while nvcc builds it; where ptxas warns of it, another
+    one is tried first."""
+    check = partial(check_beside_build, folder=folder, on_progress=on_progress)
+    made = generate(inputs, options, on_progress, check=check)
+    said = warnings(made, folder)
+    if said and (other := without_warnings(inputs, options, made, said, on_progress, check)):
+        made = other
+    if options.check and made.checked is None:
+        made = right((made, *made.others), options, on_progress)
+    library(made, folder)
+    for name, text in _texts(made).items():
+        write(folder / name, text)
 
 
 def _texts(made: Generated) -> Mapping[str, str]:
@@ -102,57 +109,72 @@ def without_warnings(
     made: Generated,
     said: Sequence[str],
     on_progress: ProgressCallback = lambda name, event: None,
+    check: Check | None = None,
 ) -> Generated | None:
     """Another kernel where ptxas spilled registers or serialized MMAs (`said`): in its lean form
     (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
-    the same schedule in the way that spills least. None where the user has decided, or nothing is better."""
+    the same schedule in the way that spills least. None where the user has decided, or nothing is better.
+    `check` is that of `generation.generate.generate`, and may leave a kernel with warnings unchecked."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
-    report = notes(made.program, "ptxas", on_progress)
-    report(
-        f"{warning}; trying fewer registers for masks and offsets, and other registers for groups that load"
-    )
+    note = notes(made.program, "ptxas", on_progress)
+
+    def report(what: str) -> None:
+        note(f"{warning}; trying {what}")
+
+    report("fewer registers for masks and offsets, and other registers for groups that load")
+    checked = partial(_checked, warning, options, on_progress, check)
     first = _least_spilled(_Built(made, tuple(said)))
-    if not first.said and (other := _instead(first, warning, options, on_progress)):
+    if not first.said and (other := checked(first)):
         return other
-    if (found := _best_retry(inputs, options, made, warning, report, on_progress)) is not None:
+    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress)
+    seconds = RETRIES * options.time_limit * len(made.loops)
+    if found := _best_retry(made, retries, seconds, report, checked):
         return found
-    return None if first.made is made else _instead(first, warning, options, on_progress)
+    return None if first.made is made else _checked(warning, options, on_progress, None, first)
 
 
 def _best_retry(
-    inputs: Inputs,
-    options: GenerateOptions,
     made: Generated,
-    warning: str,
+    retries: Iterable["_Retry"],
+    seconds: float,
     report: Callable[[str], None],
-    on_progress: ProgressCallback,
+    checked: Callable[["_Built"], Generated | None],
 ) -> Generated | None:
-    """The first kernel without warnings that takes about as many simulated cycles as the one with them;
-    otherwise the fastest that is found in the time that there is. What needs no search is tried later too."""
-    began, before = monotonic(), pace_of_sm(made)
-    best, cycles = None, inf
-    for retry in _retries(inputs, options, made, before, on_progress):
-        late = monotonic() - began > RETRIES * options.time_limit * len(made.loops)
-        if late and (best is not None or retry.searches):
+    """The first kernel without warnings that takes about as many simulated cycles as `made`, which has them;
+    otherwise the fastest that is found in so many seconds. What needs no search is tried later too. Only
+    what may be taken is checked."""
+    began, before, found = monotonic(), pace_of_sm(made), list[tuple[float, _Built]]()
+    for retry in retries:
+        if monotonic() - began > seconds and (found or retry.searches):
             continue
-        report(f"{warning}; trying {retry.what}")
-        try:
-            other = retry.make()
-            pace = pace_of_sm(other)
-            if pace > retry.slowest or pace >= cycles:
-                continue
-            found = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,)))
-            if not found.said and (right_one := _instead(found, warning, options, on_progress)):
-                best, cycles = right_one, pace
-        except TwillError:
+        report(retry.what)
+        built = _tried(retry, min((pace for pace, _ in found), default=inf))
+        if built is None:
             continue
-        if cycles <= CLOSE * before:
-            break
-    return best
+        pace = pace_of_sm(built.made)
+        if pace > CLOSE * before:
+            found.append((pace, built))
+        elif right_one := checked(built):
+            return right_one
+    in_order = sorted(found, key=lambda one: one[0])
+    return next((right_one for _, one in in_order if (right_one := checked(one))), None)
+
+
+def _tried(retry: "_Retry", fastest: float) -> "_Built | None":
+    """The kernel built without warnings; None where that is not possible or it is not faster."""
+    try:
+        other = retry.make()
+        pace = pace_of_sm(other)
+        if pace > retry.slowest or pace >= fastest:
+            return None
+        built = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,)))
+    except TwillError:
+        return None
+    return None if built.said else built
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,13 +190,13 @@ class _Built:
     """What is different in the registers of groups."""
 
 
-def _instead(
-    found: _Built, warning: str, options: GenerateOptions, on_progress: ProgressCallback
+def _checked(
+    warning: str, options: GenerateOptions, on_progress: ProgressCallback, check: Check | None, found: _Built
 ) -> Generated | None:
-    """The kernel checked, with a note; None where it is wrong."""
+    """The kernel with a note, checked; None where it is wrong."""
     changes = ", ".join((*found.changes, *([found.loading] if found.loading else [])))
     try:
-        return noted(right((found.made,), options, on_progress), f"{changes}: otherwise {warning}")
+        return right((noted(found.made, f"{changes}: otherwise {warning}"),), options, on_progress, check)
     except TwillError:
         return None
 
@@ -326,10 +348,8 @@ def _itself(made: Generated) -> Generated:
 
 def _said(made: Generated) -> tuple[str, ...]:
     """What ptxas warns of."""
-    from twill.emit.files import write
     from twill.launch.build import tried
 
     with TemporaryDirectory() as folder:
-        for name, text in _texts(made).items():
-            write(Path(folder) / name, text)
+        write_buildable(made, Path(folder))
         return tried(Path(folder))

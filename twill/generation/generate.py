@@ -6,9 +6,10 @@ not solved again. Raises TwillError, with the source line, for bad input, for a 
 for operations that cannot be lowered or generated.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from time import monotonic
 
 from twill.diagnostics import DefectError, TwillError
@@ -20,16 +21,21 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Progress
 
+Check = Callable[[Generated], Checked | None]
+"""What was run to check a kernel; None where it was not checked. Raises TwillError where it is wrong."""
+
 
 def generate(
     inputs: Inputs,
     options: GenerateOptions | None = None,
     on_progress: ProgressCallback = lambda name, event: None,
     searched: Sequence[Result] = (),
+    check: Check | None = None,
 ) -> Generated:
     """The kernel in the form that is predicted to be fastest (`candidates`) of those that are right.
 
-    Problems that are alike those of `searched` are not solved again. Where no form is right, which is a
+    Problems that are alike those of `searched` are not solved again. `check` replaces the checks that
+    `options` name. Where no form is right, which is a
     defect of Twill, the loops are scheduled once more, without overlap of iterations; a warning says so.
     Raises TwillError where the kernel has no form, or where that is wrong, too.
     """
@@ -37,15 +43,19 @@ def generate(
     try:
         forms = candidates(inputs, options, on_progress, searched)
     except DefectError as wrong:
-        return _without_overlap(inputs, options, on_progress, wrong)
+        return _without_overlap(inputs, options, on_progress, wrong, check)
     try:
-        return right(forms, options, on_progress)
+        return right(forms, options, on_progress, check)
     except TwillError as wrong:
-        return _without_overlap(inputs, options, on_progress, wrong)
+        return _without_overlap(inputs, options, on_progress, wrong, check)
 
 
 def _without_overlap(
-    inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, wrong: TwillError
+    inputs: Inputs,
+    options: GenerateOptions,
+    on_progress: ProgressCallback,
+    wrong: TwillError,
+    check: Check | None,
 ) -> Generated:
     """The kernel as it is written, scheduled for one iteration at a time. Raises `wrong` where that does not
     help, or the schedule is the user's."""
@@ -53,13 +63,18 @@ def _without_overlap(
         raise wrong
     plain = replace(inputs, persistent=bool(inputs.persistent), subtile=inputs.subtile or 1)
     try:
-        made = generate(plain, replace(options, max_in_flight=1), on_progress)
+        made = generate(plain, replace(options, max_in_flight=1), on_progress, check=check)
     except TwillError:
         raise wrong from None
     return warned(made, f"one iteration is in flight at a time: {wrong.message}; please report this")
 
 
-def right(forms: Sequence[Generated], options: GenerateOptions, on_progress: ProgressCallback) -> Generated:
+def right(
+    forms: Sequence[Generated],
+    options: GenerateOptions,
+    on_progress: ProgressCallback,
+    check: Check | None = None,
+) -> Generated:
     """The first form that the checks find nothing wrong with; its notes say what is wrong with those before
     it. Raises TwillError where there is none."""
     first, *others = forms
@@ -67,11 +82,11 @@ def right(forms: Sequence[Generated], options: GenerateOptions, on_progress: Pro
     if not options.check:
         return first
     try:
-        return replace(first, checked=_checked(first, options, on_progress))
+        return replace(first, checked=check(first) if check else _checked(first, options, on_progress))
     except TwillError as wrong:
         if not others:
             raise
-        return noted(right(others, options, on_progress), f"not {first.form}: {wrong.message}")
+        return noted(right(others, options, on_progress, check), f"not {first.form}: {wrong.message}")
 
 
 def _checked(made: Generated, options: GenerateOptions, on_progress: ProgressCallback) -> Checked:
@@ -79,14 +94,18 @@ def _checked(made: Generated, options: GenerateOptions, on_progress: ProgressCal
     from twill.simulate.check import check
 
     found = check(made.program, notes(made.program, "simulator", on_progress))
-    return _executed(found, made, on_progress) if options.execute else found
+    return executed(found, made, on_progress) if options.execute else found
 
 
-def _executed(checked: Checked, made: Generated, on_progress: ProgressCallback) -> Checked:
-    """With a run of the PTX. Raises TwillError where that is wrong."""
+def executed(
+    checked: Checked, made: Generated, on_progress: ProgressCallback, kept: Path | None = None
+) -> Checked:
+    """With a run of the PTX, which nvcc has left in the folder `kept`. Raises TwillError where that is
+    wrong."""
     from twill.emulate.check import check
 
-    run = check(made.program, made.loops, made.cuda, notes(made.program, "emulator", on_progress))
+    report = notes(made.program, "emulator", on_progress)
+    run = check(made.program, made.loops, made.cuda, report, kept=kept)
     return replace(checked, runs=(*checked.runs, run))
 
 
@@ -100,18 +119,14 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
     """The output files of a kernel, by name: CUDA source, launch manifest, warp programs, simulated timeline,
     TTGIR, schedules."""
     from twill.files import write_schedule
-    from twill.launch.build import MANIFEST, SOURCE
-    from twill.launch.manifest import manifest, write
     from twill.simulate.predict import predict
     from twill.simulate.report import trace
     from twill.warp.listing import text
 
     predicted = predict(made.program, made.loops)
     cycles = {path: round(found.interval, 1) for path, found in predicted.loops.items()}
-    described = write(manifest(made.program, made.loops, cycles, made.checked))
     return {
-        SOURCE: lambda: made.cuda,
-        MANIFEST: lambda: described,
+        **buildable(made, cycles),
         "kernel.ttgir": lambda: made.program.module.text,
         "warps.txt": lambda: text(made.program),
         "trace.json": lambda: trace(predicted.run, predicted.units),
@@ -120,3 +135,14 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
             for path, result in made.results.items()
         },
     }
+
+
+def buildable(made: Generated, cycles: Mapping[str, float] | None = None) -> dict[str, Callable[[], str]]:
+    """Of the output files, those that nvcc is run on: CUDA source and launch manifest, with the simulated
+    cycles of an iteration of each loop, by path."""
+    from twill.launch.build import MANIFEST, SOURCE
+    from twill.launch.manifest import manifest, write
+
+    simulated = cycles or dict.fromkeys((one.loop.path for one in made.loops), 0.0)
+    described = write(manifest(made.program, made.loops, simulated, made.checked))
+    return {SOURCE: lambda: made.cuda, MANIFEST: lambda: described}

@@ -10,7 +10,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
@@ -61,9 +61,12 @@ class TooFewRegistersError(TwillError):
     """ptxas has fewer registers per thread than an instruction needs (C7602)."""
 
 
-def build(folder: Path, flags: tuple[str, ...] = ()) -> tuple[str, ...]:
+def build(folder: Path, flags: tuple[str, ...] = (), kept: Path | None = None) -> tuple[str, ...]:
     """Make kernel.so and ptxas.txt of the kernel.cu in a folder, with `flags` of nvcc besides its own; gives
-    what ptxas warned of. Raises TooFewRegistersError, or TwillError where nvcc fails for another reason."""
+    what ptxas warned of. nvcc leaves its intermediate files, kernel.ptx and kernel.o among them, in the
+    folder `kept`. Raises TooFewRegistersError, or TwillError where nvcc fails for another reason."""
+    if kept is not None:
+        flags = (*flags, "-keep", "-keep-dir", str(kept))
     made = folder / f".{LIBRARY}.{os.getpid()}"
     try:
         _compile(folder, (*FLAGS, *flags), made)
@@ -109,16 +112,11 @@ def _arch(folder: Path) -> str:
     return read(described.read_text(), str(described)).arch if described.exists() else ARCHITECTURES[0]
 
 
-def cached(
-    key: str,
-    make: Callable[[], Mapping[str, str]],
-    again: Callable[[tuple[str, ...]], Mapping[str, str] | None] = lambda said: None,
-) -> Path:
-    """A folder with the files of a kernel, by name, and its library, made once: it is kept in the user's
-    cache under a name that follows from `key`, which names all that the files depend on, and from Twill's own
+def cached(key: str, make: Callable[[Path], None]) -> Path:
+    """A folder that `make` has filled with the files of a built kernel, once: it is kept in the user's cache
+    under a name that follows from `key`, which names all that the files depend on, and from Twill's own
     sources. An entry with a file that is missing or not as it was written is made anew; one that is whole
-    needs no compiler. `again` may give other files where ptxas warns of something. Raises TwillError for a
-    cache that is another user's."""
+    needs no compiler. Raises TwillError for a cache that is another user's."""
     name = hashlib.sha256(f"{FLAGS}{sources()}{key}".encode()).hexdigest()[:32]
     home = cache_folder()
     _own(home)
@@ -126,28 +124,12 @@ def cached(
         nvcc()
         made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
         try:
-            failed: TooFewRegistersError | None = None
-            try:
-                _built(made, make())
-                said = complaints(made)
-            except TooFewRegistersError as few:
-                failed, said = few, (few.message,)
-            if said and (other := again(said)):
-                _built(made, other)
-            elif failed:
-                raise failed
+            make(made)
             record(made, sorted(path.name for path in made.iterdir()), "compile")
             _rename(made, home / name)
         finally:
             shutil.rmtree(made, ignore_errors=True)
     return home / name
-
-
-def _built(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files of a kernel, and build it."""
-    for file, text in files.items():
-        write(folder / file, text)
-    build(folder)
 
 
 def _own(home: Path) -> None:

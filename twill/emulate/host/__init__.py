@@ -96,32 +96,25 @@ def compiled(source: Path, folder: Path, include: Sequence[Path] = (), arch: str
         raise TwillError(
             "nvcc is not on the PATH", help="CUDA 12.4 or newer compiles a .cu file to PTX; or pass the PTX"
         )
-    target = ["-std=c++17", "-O3", "-lineinfo", f"-gencode=arch=compute_{arch},code=compute_{arch}"]
-    linked = [
-        "-cudart",
-        "none",
-        "-shared",
-        "-Xcompiler",
-        "-fPIC",
-        "-Xlinker",
-        "-Bsymbolic",
-        "-keep",
-        "-keep-dir",
-        str(folder),
-    ]
+    target = ["-O3", "-lineinfo", f"-gencode=arch=compute_{arch},code=compute_{arch}"]
     places = [f"-I{path.resolve()}" for path in include]
-    command = [
-        "nvcc",
-        *target,
-        *linked,
-        *places,
-        "-o",
-        str(folder / LIBRARY),
-        str(source.resolve()),
-        str(_RUNTIME),
-    ]
+    made = [*target, *places, "-keep", "-keep-dir", str(folder), str(source.resolve())]
+    return _host(made, folder, folder / f"{source.stem}.ptx", str(source.with_suffix(".ptx")))
+
+
+def linked(kept: Path, folder: Path) -> Host:
+    """The same from the kernel.ptx and kernel.o that nvcc has left in `kept`; links into `folder`. Raises
+    TwillError."""
+    return _host([str(kept / "kernel.o")], folder, kept / "kernel.ptx", str(kept / "kernel.ptx"))
+
+
+def _host(made: Sequence[str], folder: Path, ptx: Path, name: str) -> Host:
+    """What nvcc makes of its arguments `made` and the runtime, with the PTX; `name` is the file that
+    messages give for that."""
+    linked = ["-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-Bsymbolic"]
+    library = folder / LIBRARY
+    command = ["nvcc", "-std=c++17", *linked, *made, str(_RUNTIME), "-o", str(library)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
-        raise TwillError(f"nvcc can not compile {source}:\n{done.stderr.strip()}")
-    text = (folder / f"{source.stem}.ptx").read_text()
-    return Host(load(text, str(source.with_suffix(".ptx"))), ctypes.CDLL(str(folder / LIBRARY)))
+        raise TwillError(f"nvcc can not compile {name}:\n{done.stderr.strip()}")
+    return Host(load(ptx.read_text(), name), ctypes.CDLL(str(library)))
