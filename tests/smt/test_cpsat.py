@@ -1,6 +1,8 @@
 # pyright: basic
 """The CP-SAT model: it stays small on large loops, and stating it ends with the time limit."""
 
+import subprocess
+import sys
 import threading
 from random import Random
 
@@ -99,3 +101,17 @@ def test_schedules_no_longer_than_a_length() -> None:
             assert check(problem, probe.solution) == ()
     assert shorter >= 5
     assert refuted >= 5
+
+
+def test_pandas_is_only_loaded_where_its_types_are_used() -> None:
+    script = """
+import sys, twill.smt.cpsat
+from ortools.sat.python import cp_model
+assert "pandas" not in sys.modules
+import pandas
+model = cp_model.CpModel()
+model.add(sum(model.new_bool_var_series("x", pandas.Index([1, 2]))) == 2)
+print(cp_model.CpSolver().solve(model) == cp_model.OPTIMAL)
+"""
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout == "True\n"

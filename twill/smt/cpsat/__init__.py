@@ -4,6 +4,10 @@
 `twill.ir.problem`, `solve` runs the solver and reads the answer off.
 """
 
-from twill.smt.cpsat.solve import Goal, Tactics, attempt, improve
+from twill.smt.cpsat import without_pandas
+
+without_pandas.load()
+
+from twill.smt.cpsat.solve import Goal, Tactics, attempt, improve  # noqa: E402
 
 __all__ = ["Goal", "Tactics", "attempt", "improve"]
