@@ -34,7 +34,11 @@ LAST = 2.0
 """The same for a number of groups that quick probes leave open, at each level of linearization."""
 
 LARGE = 48
-"""Operations above which one probe is enough: stating the rules takes seconds."""
+"""Operations above which one probe is enough, of shifted sub-tiles where there are any: stating the rules
+takes seconds."""
+
+LARGE_SHARE = 1.0
+"""The share for each goal of such a loop."""
 
 LEVELS: tuple[Literal[0, 2], ...] = (0, 2)
 """Levels of linearization: the first finds, the second refutes."""
@@ -57,6 +61,15 @@ class Polish:
     def joint(self) -> bool:
         return self.setting.joint
 
+    @property
+    def large(self) -> bool:
+        return len(self.problem.operations) > LARGE
+
+    @property
+    def alone(self) -> tuple[Family, ...]:
+        """Sub-tiles that are all that is looked at: those of a large loop."""
+        return self.setting.alike if self.large else ()
+
     def _met(self, *, length: bool = False) -> Proven:
         """The goals at their lower bounds, which need no solver; the length only where it counts."""
         return proven(self.problem, self.best, joint=self.joint, in_order=self.in_order, length=length)
@@ -67,7 +80,7 @@ class Polish:
         sure["stages"] = self._met().stages or self._fewer_stages()
         self._put_in_order()
         sure["length"] = self._met(length=True).length or self._within_partition("length")
-        self._improve("promptness" if self.in_order else "lateness", self._this_partition())
+        self._improve("promptness" if self.in_order else "lateness", self._this_partition(), self.alone)
         return self.best, [goal for goal, done in sure.items() if not done]
 
     def _simpler_partition(self) -> dict[str, bool]:
@@ -81,25 +94,30 @@ class Polish:
 
     def _groups(self, attempt: Callable[[int], Probe]) -> bool:
         """Each number of groups below the answer's, upwards from the least, to the first that works; whether
-        those below are refuted."""
+        those below are refuted. For a large loop the first long probe that decides nothing is the last."""
         kinds = {op.variable for op in self.problem.operations}
-        refuted = True
+        refuted, last = True, self.large and attempt == self._freely
         for count in range(len(kinds), len(self.best.groups)):
             probe = attempt(count)
             if probe.solution is not None:
                 self.best = probe.solution
                 return refuted
             refuted = refuted and probe.refuted
+            if last and not refuted:
+                return False
         return refuted
 
     def _quickly(self, count: int) -> Probe:
-        """Few iterations in flight, freely and under natural partitions."""
+        """Few iterations in flight, freely and under natural partitions; sub-tiles of a large loop under
+        these alone, with as many in flight as the answer has."""
         fewer, most = self._within(count), self.setting.in_flight
         few = self.setting.few(self.best.interval)
-        for problem in (
-            fewer,
-            *(under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) <= count),
-        ):
+        natural = [under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) == count]
+        if self.alone:
+            few = max(few, self.best.in_flight(self.problem))
+            probes = (self._probe(one, few, LARGE_SHARE, 0, self.alone) for one in natural)
+            return next((probe for probe in probes if probe.solution is not None), NOTHING)
+        for problem in (fewer, *natural):
             probe = self._probe(problem, few)
             if probe.solution is not None or (problem is fewer and probe.refuted and few == most):
                 return probe
@@ -108,15 +126,20 @@ class Polish:
     def _freely(self, count: int) -> Probe:
         """All iterations in flight."""
         fewer, most = self._within(count), self.setting.in_flight
-        if len(self.problem.operations) > LARGE:
+        if self.large:
             return self._probe(fewer, most)
         probes = (self._probe(fewer, most, LAST, level) for level in LEVELS)
         return next((probe for probe in probes if probe.conclusive), NOTHING)
 
     def _probe(
-        self, problem: Problem, in_flight: int, work: float = SHARE, level: Literal[0, 2] = 2
+        self,
+        problem: Problem,
+        in_flight: int,
+        work: float = SHARE,
+        level: Literal[0, 2] = 2,
+        alike: tuple[Family, ...] = (),
     ) -> Probe:
-        budget, tactics = self.setting.budget(work), Tactics(linearization=level)
+        budget, tactics = self.setting.budget(work), Tactics(linearization=level, shifted=alike)
         return cpsat.attempt(problem, self.best.interval, in_flight, budget=budget, tactics=tactics)
 
     def _channels(self) -> bool:
@@ -143,23 +166,30 @@ class Polish:
 
     def _put_in_order(self) -> None:
         """In no more stages, sub-tiles in turn first, which is quick."""
-        for alike in dict.fromkeys((self.setting.alike, ())) if self.joint else ():
+        ways = dict.fromkeys((self.setting.alike, self.alone)) if self.joint else ()
+        for alike in ways:
             found, _ = self._improved("stages", self._this_partition(), alike, in_order=True)
             if found is not self.best:
                 self.best, self.in_order = found, True
                 return
 
     def _within_partition(self, goal: Goal) -> bool:
-        """Quicker with sub-tiles one after the other, so that is first."""
+        """Quicker with sub-tiles one after the other, so that is first; for a large loop that is all."""
         if self.setting.alike:
             self._improve(goal, self._this_partition(), self.setting.alike)
-        return self._improve(goal, self._this_partition())
+        return not self.alone and self._improve(goal, self._this_partition())
 
     def _fewer_stages(self) -> bool:
-        """Within the partition first, which is quick; then over all as simple ones, which proves it."""
-        return (self._within_partition("stages") and not self.joint) or self._improve(
-            "stages", self._as_few_groups()
-        )
+        """Within the partition first, which is quick, of sub-tiles in turn; then over all as simple ones,
+        which proves it."""
+        if self.alone or not self.joint:
+            return self._within_partition("stages")
+        alike = self.setting.alike
+        self._improve("stages", self._this_partition(), alike)
+        sure = self._improve("stages", self._as_few_groups())
+        if alike and not sure:
+            self._improve("stages", self._this_partition())
+        return sure
 
     def _improve(self, goal: Goal, problem: Problem, alike: tuple[Family, ...] = ()) -> bool:
         """Whether the best is now proven best by this goal."""
@@ -172,7 +202,8 @@ class Polish:
         """The best by this goal, the best so far where none is found, and whether that is proven."""
         if self.setting.remaining <= 0:
             return self.best, False
-        tactics, budget = Tactics(shifted=alike, in_order=in_order), self.setting.budget(SHARE)
+        share = LARGE_SHARE if self.alone else SHARE
+        tactics, budget = Tactics(shifted=alike, in_order=in_order), self.setting.budget(share)
         most = self.setting.in_flight
         return cpsat.improve(goal, problem, self.best, most, joint=self.joint, budget=budget, tactics=tactics)
 

@@ -190,9 +190,10 @@ def _projections(setting: Setting) -> list[Projection]:
 def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     """Decide intervals until the gap is closed or the time is up."""
     agenda, pending = _Agenda(setting.work), _projections(setting)
-    while pending and pending[0].quick:
+    evidence = _at_once(setting, evidence)
+    while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
-    before, evidence = evidence.best, early(setting, evidence)
+    before, evidence = evidence.best, early(setting, evidence) if evidence.open else evidence
     if evidence.best is not before:
         evidence, agenda = _settled(setting, evidence, agenda)
     while evidence.open and setting.remaining > 0:
@@ -203,6 +204,14 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
+
+
+def _at_once(setting: Setting, evidence: Evidence) -> Evidence:
+    """Sub-tiles at the lowest interval, before any proof, where a rough answer is known already."""
+    if evidence.best is None or not (evidence.open and setting.alike):
+        return evidence
+    found = soon(setting, evidence)
+    return evidence if found is None else evidence.found(found)
 
 
 def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
