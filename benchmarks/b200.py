@@ -10,6 +10,7 @@ import re
 import subprocess
 import tempfile
 from collections import Counter
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
@@ -28,7 +29,7 @@ LANES = {"sfu": 16, "fma": 128, "alu": 64}
 UNITS = {
     "sfu": r"MUFU",
     "fma": r"F(FMA|MUL|ADD)2?\b",
-    "alu": r"(FMNMX|FSEL|FSETP|LOP3|IADD3?|SEL|PRMT|SHF|ISETP|LEA|F2F|F2FP|IMNMX|VIADD)",
+    "alu": r"(FMNMX|FSEL|FSETP|LOP3|IADD3?|SEL|PRMT|SHF\.|ISETP|LEA|F2F|F2FP|IMNMX|VIADD)",
     "tcgen05": r"UTC\w*MMA",
     "tensor memory": r"(LDTM|STTM)",
     "waits": r"SYNCS\.PHASECHK|BAR\.SYNC",
@@ -60,7 +61,8 @@ SECOND = """
 SASS instructions of one warp in one iteration of the loop, by the unit that executes them, for the groups
 that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads). What ptxas
 moves out of the loop is not counted, nor is the second try of a wait. An FADD2, FMUL2 or FFMA2, which
-computes two elements in one instruction, counts for two on its unit, and for one among all.
+computes two elements in one instruction, counts for two on its unit, and for one among all. What one warp of
+a group executes alone, such as a wait before it issues an MMA, counts on these units as an average.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -165,14 +167,38 @@ def instructions(sass: str) -> list[Instruction]:
     return [Instruction(name, line, labels.get(to)) for name, line, to in found]
 
 
-def opcodes(sass: str, inside: range) -> list[str]:
+def executed(sass: str, inside: range) -> list[Instruction]:
     """Instructions of the loop that some lines of the generated file are. What ptxas has moved out of it, and
     the second try of a wait, which lies behind the kernel's end, are not among them."""
     every = instructions(sass)
     own = [one.line in inside for one in every]
     loops = [range(one.target, i + 1) for i, one in enumerate(every) if one.target is not None]
     longest = max(loops, key=lambda loop: sum(1 if own[i] else -1 for i in loop), default=range(0))
-    return [every[i].opcode for i in longest if own[i]]
+    return [every[i] for i in longest if own[i]]
+
+
+def alone(text: str, inside: range) -> frozenset[int]:
+    """Lines of the generated file that one warp of a group executes: those behind a condition on its number,
+    and of the blocks that such a condition begins."""
+    lines, found, until = text.splitlines(), set[int](), ""
+    for number in inside:
+        line = lines[number - 1]
+        if until or "thread.warp == 0" in line:
+            found.add(number)
+        if not until and "thread.warp == 0" in line and line.endswith("{"):
+            until = line[: len(line) - len(line.lstrip())] + "}"
+        elif line == until:
+            until = ""
+    return frozenset(found)
+
+
+def computed(unit: str, found: Sequence[Instruction], apart: Set[int], warps: int) -> float:
+    """Elements of a thread that a unit computes, on an average of the group's warps."""
+    return sum(
+        elements(one.opcode) / (warps if one.line in apart else 1)
+        for one in found
+        if re.match(UNITS[unit], one.opcode)
+    )
 
 
 def elements(opcode: str) -> int:
@@ -233,18 +259,18 @@ def rows(kernel: str) -> tuple[str, list[str]]:
     )
     second = list[str]()
     for group in made.groups:
-        found = Counter(opcodes(one.sass, steady_lines(cuda(kernel), group.id)))
-        schedule = charged(kernel, made, group)
-        if not schedule and not any(re.match(UNITS["tcgen05"], name) for name in found):
+        inside = steady_lines(cuda(kernel), group.id)
+        found, schedule = executed(one.sass, inside), charged(kernel, made, group)
+        if not schedule and not any(re.match(UNITS["tcgen05"], each.opcode) for each in found):
             continue
-        counts = {
-            unit: sum(n * elements(name) for name, n in found.items() if re.match(pattern, name))
-            for unit, pattern in UNITS.items()
-        }
+        apart = alone(cuda(kernel), inside)
         shown = " | ".join(
-            f"{n} ({schedule[unit]})" if unit in LANES else str(n) for unit, n in counts.items()
+            f"{computed(unit, found, apart, group.warps):.0f} ({schedule[unit]})"
+            if unit in LANES
+            else str(sum(bool(re.match(pattern, each.opcode)) for each in found))
+            for unit, pattern in UNITS.items()
         )
-        second.append(f"| {kernel.removesuffix('.sm100')} | {group.id} | {shown} | {found.total()} |")
+        second.append(f"| {kernel.removesuffix('.sm100')} | {group.id} | {shown} | {len(found)} |")
     return first, second
 
 

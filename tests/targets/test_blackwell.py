@@ -1,6 +1,7 @@
 """Kernels for Blackwell: their CUDA as a whole, what nvcc says to it, values, and the order of accesses to
 tensor memory."""
 
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import replace
@@ -111,6 +112,12 @@ def test_groups_synchronize_behind_loops_whose_accumulators_do_not_alternate(ker
     for group in made.groups:
         found = sum(isinstance(s, TensorMemorySync) for s in walk(group.body))
         assert found == (count if group.id in made.synchronized else 0)
+
+
+@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_fwd_causal.sm100", "guarded.sm100"])
+def test_the_first_iteration_waits_for_phases_before_it(kernel: str) -> None:
+    """Without a condition: a fresh barrier has completed them."""
+    assert not re.search(r"if \(i >= \d+[^;]*dependence\d+\.wait", cuda(kernel))
 
 
 def test_the_mmas_of_the_next_tile_are_issued_before_this_one_is_read() -> None:

@@ -279,7 +279,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) mulf_24[i_] = (total0[0] * shrink_68[0]);
                     }
-                    if (i >= 2) dependence1.wait(count_dependence1 + i - 2);
+                    dependence1.wait(count_dependence1 + i);
                     // cycle 476, stage 1: update.acc0_89 (examples/ttgir/fa_fwd_causal.sm100.ttgir:143:18)
                     {
                         if (__any_sync(~0u, shrink_68[0] != 1.0f)) {
@@ -1259,7 +1259,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             for (int i_ = 0; i_ < 4; ++i_) reduce_25_v198[0] = (reduce_25_v198[0] + chains_[i_]);
                         }
                     }
-                    if (i >= 1) dependence11.wait(count_dependence11 + i - 1);
+                    dependence11.wait(count_dependence11 + i + 1);
                     // cycle 3332, stage 0: put.acc0_91 (examples/ttgir/fa_fwd_causal.sm100.ttgir:237:18)
                     {
                         #pragma unroll
@@ -2564,7 +2564,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                             for (int i_ = 0; i_ < 4; ++i_) reduce_28_v217[0] = (reduce_28_v217[0] + chains_[i_]);
                         }
                     }
-                    if (i >= 1) dependence12.wait(count_dependence12 + i - 1);
+                    dependence12.wait(count_dependence12 + i + 1);
                     // cycle 4506, stage 0: put.acc1_100 (examples/ttgir/fa_fwd_causal.sm100.ttgir:245:19)
                     {
                         #pragma unroll
@@ -3222,7 +3222,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                 } else {
                     for (int32_t i = 0; i < n; ++i) {
                         channel_y_53.consumer_wait(count_y_53 + i);
-                        if (i >= 1) dependence16.wait(count_dependence16 + i - 1);
+                        dependence16.wait(count_dependence16 + i + 1);
                         // cycle 532, stage 0: dot.scores0_59 (examples/ttgir/fa_fwd_causal.sm100.ttgir:183:21)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_53.slot(count_y_53 + i));
@@ -3352,7 +3352,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     auto position1_z = channel_z.position(count_z);
                     for (int32_t i = 1; i < n; ++i) {
                         channel_y_53.consumer_wait(position_y_53);
-                        if (i >= 2) dependence0.wait(count_dependence0 + i - 2);
+                        dependence0.wait(count_dependence0 + i);
                         dependence7.wait(count_dependence7 + i - 1);
                         // cycle 0, stage 0: dot.scores1_57 (examples/ttgir/fa_fwd_causal.sm100.ttgir:90:21)
                         if (elect_one()) {

@@ -932,7 +932,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 channel_shrink_29.producer_commit(count_shrink_29);
                 for (int32_t i = 3; i < n; ++i) {
-                    if (i >= 4) dependence0.wait(count_dependence0 + i - 4);
+                    dependence0.wait(count_dependence0 + i - 2);
                     // cycle 382, stage 3: put.acc_32 (examples/ttgir/fa_fwd.sm100.ttgir:87:17)
                     {
                         #pragma unroll

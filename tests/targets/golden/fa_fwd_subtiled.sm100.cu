@@ -584,7 +584,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                         }
                     }
-                    if (i >= 2) dependence3.wait(count_dependence3 + i - 2);
+                    dependence3.wait(count_dependence3 + i);
                     dependence8.wait(count_dependence8 + i);
                     // cycle 1446, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
                     {
@@ -885,7 +885,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 for (int32_t i = 1; i < n; ++i) {
                     channel_shrink_39.consumer_release(count_shrink_39 + i - 1);
                     channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
-                    if (i >= 2) dependence4.wait(count_dependence4 + i - 2);
+                    dependence4.wait(count_dependence4 + i);
                     // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
                     {
                         float read_0[1];
@@ -1325,7 +1325,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     auto position_y_24 = channel_y_24.position(count_y_24 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         channel_y_24.consumer_wait(position_y_24);
-                        if (i >= 2) dependence2.wait(count_dependence2 + i - 2);
+                        dependence2.wait(count_dependence2 + i);
                         dependence7.wait(count_dependence7 + i - 1);
                         // cycle 0, stage 0: dot.scores0_27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:73:21)
                         if (elect_one()) {

@@ -577,7 +577,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             shared_at<float>(channel_shrink_51.slot(count_shrink_51 + i - 1) + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float)) = shrink_51[0];
                     }
                     channel_shrink_51.producer_commit(count_shrink_51 + i - 1);
-                    if (i >= 2) dependence3.wait(count_dependence3 + i - 2);
+                    dependence3.wait(count_dependence3 + i);
                     dependence8.wait(count_dependence8 + i);
                     // cycle 1384, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
                     {
@@ -892,7 +892,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_shrink_39.consumer_release(count_shrink_39);
                 for (int32_t i = 1; i < n; ++i) {
                     channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
-                    if (i >= 2) dependence4.wait(count_dependence4 + i - 2);
+                    dependence4.wait(count_dependence4 + i);
                     // cycle 898, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
                     {
                         float read_0[1];
@@ -1339,7 +1339,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     auto position_y_24 = channel_y_24.position(count_y_24 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         if (pair_rank == 0) channel_y_24.consumer_wait(position_y_24);
-                        if (i >= 2 && pair_rank == 0) dependence2.wait(count_dependence2 + i - 2);
+                        if (pair_rank == 0) dependence2.wait(count_dependence2 + i);
                         if (pair_rank == 0) dependence7.wait_of_pair(count_dependence7 + i - 1);
                         // cycle 0, stage 0: dot.scores0_27 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:73:21)
                         if (pair_rank == 0 && elect_one()) {

@@ -582,7 +582,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             for (int i_ = 0; i_ < 4; ++i_) reduce_27[0] = (reduce_27[0] + chains_[i_]);
                         }
                     }
-                    if (i >= 2) dependence1.wait(count_dependence1 + i - 2);
+                    dependence1.wait(count_dependence1 + i);
                     dependence6.wait(count_dependence6 + i);
                     // cycle 1290, stage 1: put.acc1_63 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:130:18)
                     {
@@ -891,7 +891,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 for (int32_t i = 1; i < n; ++i) {
                     channel_shrink_39.consumer_release(count_shrink_39 + i - 1);
                     channel_shrink_51.consumer_wait(count_shrink_51 + i - 1);
-                    if (i >= 2) dependence2.wait(count_dependence2 + i - 2);
+                    dependence2.wait(count_dependence2 + i);
                     // cycle 981, stage 1: update.acc1_69 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:135:18)
                     {
                         float read_0[1];

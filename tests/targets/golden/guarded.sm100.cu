@@ -302,7 +302,7 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                         fence_async_shared();
                     }
                     if (thread.warp == 0) channel_y_then2.consumer_wait(count_y_then2 + i);
-                    if (i >= 3 && thread.warp == 0) dependence1.wait(count_dependence1 + i - 3);
+                    if (thread.warp == 0) dependence1.wait(count_dependence1 + i + 3);
                     // cycle 0, stage 0: dot.acc_10_then1_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:88:91)
                     if (thread.warp == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_then2.slot(count_y_then2 + i));
@@ -394,7 +394,7 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                         fence_async_shared();
                     }
                     if (thread.warp == 0) channel_y_then2.consumer_wait(count_y_then2 + i);
-                    if (i >= 3 && thread.warp == 0) dependence1.wait(count_dependence1 + i - 3);
+                    if (thread.warp == 0) dependence1.wait(count_dependence1 + i + 3);
                     // cycle 0, stage 0: dot.acc_10_then1_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:88:91)
                     if (thread.warp == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_then2.slot(count_y_then2 + i));

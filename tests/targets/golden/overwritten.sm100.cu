@@ -313,7 +313,7 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                 auto position_x_s_17_t_25 = channel_x_s_17_t_25.position(count_x_s_17_t_25);
                 for (int32_t i = 0; i < n; ++i) {
                     channel_x_s_17_t_25.consumer_wait(position_x_s_17_t_25);
-                    if (i >= 1) dependence3.wait(count_dependence3 + i - 1);
+                    dependence3.wait(count_dependence3 + i + 1);
                     // cycle 0, stage 0: dot.t_28 (tests/kernels/ttgir/overwritten.sm100.ttgir:84:15)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_s_17_t_25.slot(position_x_s_17_t_25) + 16384);
@@ -325,7 +325,7 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                         dependence1.completed(count_dependence1 + i);
                     }
                     __syncwarp();
-                    if (i >= 1) dependence2.wait(count_dependence2 + i - 1);
+                    dependence2.wait(count_dependence2 + i + 1);
                     // cycle 147, stage 0: dot.s_20 (tests/kernels/ttgir/overwritten.sm100.ttgir:71:15)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_s_17_t_25.slot(position_x_s_17_t_25) + 8192);

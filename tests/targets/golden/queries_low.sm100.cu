@@ -258,7 +258,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         #pragma unroll
                         for (int i_ = 8; i_ < 64; ++i_) p_37[i_] = exp2_approx(p_36[((i_ & 63))]);
                     }
-                    if (i >= 3) dependence0.wait(count_dependence0 + i - 3);
+                    dependence0.wait(count_dependence0 + i - 1);
                     // cycle 416, stage 2: put.acc_39 (tests/kernels/ttgir/queries_low.sm100.ttgir:79:17)
                     {
                         #pragma unroll
@@ -437,7 +437,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             } else {
                 for (int32_t i = 0; i < n; ++i) {
                     if (thread.warp == 0) channel_s_27.consumer_wait(count_s_27 + i);
-                    if (i >= 2 && thread.warp == 0) dependence3.wait(count_dependence3 + i - 2);
+                    if (thread.warp == 0) dependence3.wait(count_dependence3 + i + 2);
                     // cycle 0, stage 0: dot.s_30 (tests/kernels/ttgir/queries_low.sm100.ttgir:65:15)
                     if (thread.warp == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_27.slot(count_s_27 + i));
@@ -517,7 +517,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) p_37[i_] = exp2_approx(p_36[((i_ & 63))]);
                     }
-                    if (i >= 1) dependence0.wait(count_dependence0 + i - 1);
+                    dependence0.wait(count_dependence0 + i + 1);
                     // cycle 2464, stage 0: put.acc_39 (tests/kernels/ttgir/queries_low.sm100.ttgir:79:17)
                     {
                         #pragma unroll
@@ -593,7 +593,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             if (n >= 2) {
                 for (int32_t i = 2; i < n; ++i) {
                     channel_acc_43.consumer_wait(count_acc_43 + i - 2);
-                    if (i >= 3) dependence1.wait(count_dependence1 + i - 3);
+                    dependence1.wait(count_dependence1 + i - 1);
                     // cycle 180, stage 2: update.acc_49 (tests/kernels/ttgir/queries_low.sm100.ttgir:88:17)
                     {
                         float read_0[1];
@@ -758,7 +758,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             } else {
                 for (int32_t i = 0; i < n; ++i) {
                     channel_acc_43.consumer_wait(count_acc_43 + i);
-                    if (i >= 1) dependence1.wait(count_dependence1 + i - 1);
+                    dependence1.wait(count_dependence1 + i + 1);
                     // cycle 2228, stage 0: update.acc_49 (tests/kernels/ttgir/queries_low.sm100.ttgir:88:17)
                     {
                         float read_0[1];

@@ -598,7 +598,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     }
                     channel_p_26.producer_commit(count_p_26 + i - 2);
                     if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + i - 5);
-                    if (i >= 7 && thread.warp == 0) dependence3.wait(count_dependence3 + i - 7);
+                    if (thread.warp == 0) dependence3.wait(count_dependence3 + i - 3);
                     if (thread.warp == 0) dependence5.wait(count_dependence5 + i - 5);
                     // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
                     if (thread.warp == 0 && elect_one()) {
@@ -990,7 +990,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
                     }
                     channel_p_26.consumer_release(count_p_26 + i - 4);
-                    if (i >= 7) dependence1.wait(count_dependence1 + i - 7);
+                    dependence1.wait(count_dependence1 + i - 3);
                     // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
                     {
                         #pragma unroll
@@ -1783,7 +1783,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         channel_z_20.consumer_wait(count_z_20 + i - 5);
                         fence_async_shared();
                     }
-                    if (i >= 7 && thread.warp == 0) dependence3.wait(count_dependence3 + i - 7);
+                    if (thread.warp == 0) dependence3.wait(count_dependence3 + i - 3);
                     if (thread.warp == 0) dependence5.wait(count_dependence5 + i - 5);
                     // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
                     if (thread.warp == 0 && elect_one()) {
@@ -2193,7 +2193,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
                     }
                     channel_p_26.consumer_release(count_p_26 + i - 4);
-                    if (i >= 7) dependence1.wait(count_dependence1 + i - 7);
+                    dependence1.wait(count_dependence1 + i - 3);
                     // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
                     {
                         #pragma unroll

@@ -2,7 +2,7 @@
 
 from twill.ir.channels import DependenceBarrier
 from twill.ir.effects import effects
-from twill.ir.operands import At, Slot
+from twill.ir.operands import At, Iteration, Slot
 from twill.ir.statements import BarrierWait, MmaIssue, StoreTile, walk
 from twill.targets.cuda.elements import iteration, sequence
 from twill.targets.cuda.emitter import (
@@ -77,13 +77,25 @@ def barrier_wait(emitter: Emitter, it: BarrierWait) -> list[str]:
     """For an iteration that there is."""
     only = ["thread.warp == 0"] if it.issuer and emitter.group.warps > 1 else []
     only += [FIRST] if it.issuer and emitter.program.pairs else []
-    number, conditions = sequence(it.barrier, it.awaited), [*emitter.exists(it.awaited), *only]
+    number, conditions = _awaited(emitter, it)
+    conditions += only
     if emitter.predicated and it.awaited.offset < it.at.iteration.offset:
         conditions = [f"i >= {it.awaited.offset}"] * (it.awaited.offset > 0) + only
         number = f"{count(it.barrier)} + min({iteration(it.awaited)}, n - 1)"
     wait = "wait_of_pair" if pair_waits(emitter.program, it.barrier) else "wait"
     text = f"{it.barrier}.{wait}({number});"
     return [f"if ({' && '.join(conditions)}) {text}" if conditions else text]
+
+
+def _awaited(emitter: Emitter, it: BarrierWait) -> tuple[str, list[str]]:
+    """The number of an awaited iteration, and the condition that there is one. Numbers from -depth to -1 need
+    none: their phases are those before the first, which a fresh barrier has completed, or of the iterations
+    before this loop. Two phases more keep slot and parity, and leave no negative number."""
+    conditions, depth = emitter.exists(it.awaited), _dependence(emitter, it.barrier).depth
+    near = it.awaited.base == "newest" and it.awaited.offset <= emitter.least + depth
+    if not conditions or emitter.predicated or not near:
+        return sequence(it.barrier, it.awaited), conditions
+    return sequence(it.barrier, Iteration("newest", it.awaited.offset - 2 * depth)), []
 
 
 def tensor_memory_sync(emitter: Emitter) -> list[str]:
