@@ -178,6 +178,21 @@ def test_registers_of_an_sm_are_limited() -> None:
     refused("    setmaxnreg.inc.sync.aligned.u32 256;\n" * 1, "deadlock|of a warp that has", threads=1024)
 
 
+def test_registers_come_from_those_of_the_launch() -> None:
+    """170 registers for each of 384 threads are 168: the other 1,024 of the SM are nobody's."""
+    taken = "    @%p4 setmaxnreg.dec.sync.aligned.u32 24;\n    @%p5 setmaxnreg.inc.sync.aligned.u32 240;\n"
+    role = "    setp.lt.u32 %p4, %r2, 4;\n    setp.ge.u32 %p5, %r2, 4;\n"
+    run(role + taken, threads=384)
+    more = "    setp.ge.u32 %p6, %r2, 8;\n    @%p6 setmaxnreg.inc.sync.aligned.u32 248;\n"
+    refused(role + taken + more, r"more registers per thread, \d+ are free", threads=384)
+
+
+def test_setmaxnreg_of_a_part_of_a_warpgroup() -> None:
+    refused(
+        "    @%p2 setmaxnreg.dec.sync.aligned.u32 24;\n", "do not execute the same setmaxnreg", threads=128
+    )
+
+
 # --- mbarriers --------------------------------------------------------------------------------------------
 
 
@@ -263,9 +278,24 @@ def test_more_bytes_than_arrive() -> None:
 
 
 def test_a_load_over_what_is_still_read() -> None:
-    fill = "    st.shared.u32 [%r6], 1;\n    bar.sync 0;\n    ld.shared.u32 %r20, [%r6];\n"
+    fill = "    st.shared.u32 [%r6], 1;\n    fence.proxy.async;\n    bar.sync 0;\n    ld.shared.u32 %r20, [%r6];\n"
     run(BARRIER + fill + "    bar.sync 0;\n" + LOAD + WAIT)
     refused(BARRIER + fill + LOAD + WAIT, "overwritten without synchronization after it is read by warp")
+
+
+@pytest.mark.parametrize("fence", ["", "fence.proxy.async.global;", "fence.proxy.alias;"])
+def test_a_load_over_what_the_async_proxy_does_not_see(fence: str) -> None:
+    written = f"    st.shared.u32 [%r6], 1;\n    {fence}\n    bar.sync 0;\n"
+    refused(BARRIER + written + LOAD + WAIT, "the async proxy overwrites .* without a proxy fence since")
+
+
+@pytest.mark.parametrize(("wait", "arrived"), [("wait_group 0", True), ("wait_group.read 0", False)])
+def test_what_is_stored_is_in_memory_behind_the_full_wait(wait: str, arrived: bool) -> None:
+    stored = FILL + "    fence.proxy.async;\n    bar.sync 0;\n" + STORE
+    waited = f"    @%p1 cp.async.bulk.{wait};\n    bar.sync 0;\n"
+    found = run(BARRIER + stored + waited + LOAD + WAIT + READ)
+    old = SOURCE[16:18].view(np.uint32).ravel()
+    assert found.reshape(2, 32).tolist() == [[0] * 32 if arrived else old.tolist()] * 2
 
 
 def test_a_store() -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from twill.emulate.faults import BudgetError, Fault
-from twill.emulate.machine.asynchronous import Operation, Pending
+from twill.emulate.machine.asynchronous import Operation, Pending, Store
 from twill.emulate.machine.barriers import ClusterBarrier, Mbarrier, Named
 from twill.emulate.machine.warp import ALL, Warp
 from twill.emulate.memory.clocks import Array, Clocks
@@ -103,9 +103,16 @@ class Cta:
             for i in range(count)
         ]
         entry = launch.code.entry_registers(launch.threads)
-        self.free_registers = REGISTERS - entry * 32 * count
+        if entry * 32 * count > REGISTERS:
+            raise Fault(
+                f"{launch.threads} threads with {entry} registers need more than {REGISTERS} registers"
+            )
+        self.free_registers = 0
+        """Of those that the CTA begins with: there are no others for it (PTX ISA, setmaxnreg)."""
         self.registers = [entry] * count
         """Per thread, of each warp."""
+        self.changes = [list[int]() for _ in range(count)]
+        """By setmaxnreg."""
 
     def barrier(self, number: int) -> Named:
         if number > 15:
@@ -182,6 +189,9 @@ class Cluster:
         self.current = None
         self.pending.tidy()
         for one in self.pending.operations:
+            if isinstance(one, Store) and not one.reads:
+                one.complete()
+                continue
             raise Fault(
                 f"a CTA exits while {one.what}, issued here, uses its shared memory",
                 line=one.line,
@@ -189,8 +199,19 @@ class Cluster:
             )
         for cta in self.ctas:
             self._left(cta)
+            self._whole_warpgroups(cta)
             for check in cta.leaving:
                 check()
+
+    def _whole_warpgroups(self, cta: Cta) -> None:
+        """Raises Fault where not all warps of a warpgroup execute the same setmaxnreg (PTX ISA)."""
+        for first in range(0, len(cta.warps), 4):
+            changes = cta.changes[first : first + 4]
+            if any(one != changes[0] for one in changes):
+                raise Fault(
+                    f"warps {first} to {first + len(changes) - 1} of CTA {cta.name}, a warpgroup, do not"
+                    " execute the same setmaxnreg"
+                )
 
     def _left(self, cta: Cta) -> None:
         """Raises Fault where a CTA may exit, and its shared memory be gone, before another one's accesses."""

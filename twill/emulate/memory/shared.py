@@ -73,7 +73,7 @@ class Shared(History):
         if atomic:
             late &= ~self.clocks.atomic[np.abs(writers)]
         if late.any():
-            raise self._late_write(*self._first(at, np.abs(writers), late), clock, "read")
+            raise self._late_write(*self._first(at, np.abs(writers), late), clock, "read", "reads")
         return writers
 
     def _first(self, at: Place, events: Array, late: Array) -> tuple[int, int]:
@@ -82,14 +82,14 @@ class Shared(History):
         byte = at.start + position if isinstance(at, slice) else int(np.ravel(at)[position])
         return int(np.ravel(events)[position]), byte - RESERVED
 
-    def _late_write(self, event: int, offset: int, clock: Array, verb: str) -> Fault:
+    def _late_write(self, event: int, offset: int, clock: Array, verb: str, does: str) -> Fault:
         clocks = self.clocks
         component, epoch = clocks.component[event], clocks.epoch[event]
         if clock[ORDERED][component] >= epoch > clock[FENCED][component]:
             return Fault(
-                f"the async proxy reads byte {offset:#x} of shared memory, written without a proxy fence"
+                f"the async proxy {does} byte {offset:#x} of shared memory, written without a proxy fence"
                 f" since by {clocks.describe(event)}",
-                help="fence.proxy.async between the writes and what reads them asynchronously",
+                help=f"fence.proxy.async between the writes and what {does} them asynchronously",
             )
         return Fault(
             f"byte {offset:#x} of shared memory is {verb} without synchronization after its write by"
@@ -97,14 +97,21 @@ class Shared(History):
             help="a barrier, a wait or a completed group must lie between the two",
         )
 
-    def check_write(self, at: Place, clock: Array, atomic: bool = False, data: Array | None = None) -> None:
-        """Raises Fault where a byte's last write or a read does not happen before, or where an mbarrier lies.
-        A store of `data` is harmless where the bytes hold it already: compilers let several warps store the
-        same."""
+    def check_write(
+        self,
+        at: Place,
+        clock: Array,
+        atomic: bool = False,
+        data: Array | None = None,
+        proxy: bool = False,
+    ) -> None:
+        """Raises Fault where a byte's last write or a read does not happen before, or where an mbarrier lies;
+        with `proxy`, or where the write lacks a proxy fence. A store of `data` is harmless where the bytes
+        hold it already: compilers let several warps store the same."""
         if self.objects[at].any():
             raise Fault("data is written over an mbarrier", help="mbarrier.inval comes first")
         writers = np.abs(self.writer[at])
-        late = self.clocks.late(writers, clock)
+        late = self.clocks.late(writers, clock, proxy)
         changes = (
             np.ones(late.shape, np.bool_)
             if data is None
@@ -113,7 +120,8 @@ class Shared(History):
         if atomic:
             late &= ~self.clocks.atomic[writers]
         if (late & changes).any():
-            raise self._late_write(*self._first(at, writers, late & changes), clock, "overwritten")
+            first = self._first(at, writers, late & changes)
+            raise self._late_write(*first, clock, "overwritten", "overwrites")
         for component, slot in self.slots.items():
             self._check_readers(at, component, self.readers[slot][at], clock, atomic, changes)
 

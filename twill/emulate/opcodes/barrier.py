@@ -420,8 +420,8 @@ def _fence(one: Instruction, decoder: Decoder) -> Step:
 def _fence_proxy(one: Instruction, decoder: Decoder) -> Step:
     if one.modifiers[0] == "mbarrier_init":
         return _visible
-    if one.modifiers[1] != "async":
-        return lambda warp: None
+    if one.modifiers[1] != "async" or "global" in one.modifiers:
+        return lambda warp: None  # not of shared memory
 
     def run(warp: Warp) -> None:
         warp.fence_proxy()

@@ -13,7 +13,7 @@ import numpy as np
 
 from twill.emulate.decode import Decoder, Ref, Step, step
 from twill.emulate.faults import Fault
-from twill.emulate.machine.asynchronous import Groups, Operation
+from twill.emulate.machine.asynchronous import Groups, Operation, Store
 from twill.emulate.machine.barriers import Mbarrier
 from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import Warp
@@ -60,15 +60,16 @@ def _commit(one: Instruction, decoder: Decoder) -> Step:
 
 @step("cp.async.bulk.wait_group")
 def _wait(one: Instruction, decoder: Decoder) -> Step:
-    """Both with .read and without, the copies of a group are carried out when the group is waited for."""
-    pending = immediate(one.operands[0])
+    """With .read, the copies of a group have read shared memory; without, they are carried out."""
+    pending, only_read = immediate(one.operands[0]), "read" in one.modifiers
 
     def run(warp: Warp) -> None:
         for lane in warp.active.nonzero()[0]:
             if int(lane) in warp.state.get("bulk", {}):
                 own = thread(warp, int(lane))
                 warp.clock[ORDERED, own.component] = max(
-                    warp.clock[ORDERED, own.component], own.groups.wait(pending)
+                    warp.clock[ORDERED, own.component],
+                    own.groups.read(pending) if only_read else own.groups.wait(pending),
                 )
 
     return run
@@ -247,7 +248,7 @@ def destination(cta: Cta, first: int, bytes: int, clock: Array, event: int, alig
         raise Fault(f"a copy's place {first - 1024:#x} in shared memory is not a multiple of {align}")
     cta.shared.inside(first, first + bytes)
     place = slice(first, first + bytes)
-    cta.shared.check_write(place, clock)
+    cta.shared.check_write(place, clock, proxy=cta.launch.strict)
     cta.shared.mark_write(place, event)
     return place
 
@@ -350,16 +351,18 @@ def _tensor_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Ste
             first, tensor.box_bytes // where_to.inner, where_to.inner, tensor.swizzle, tensor.atom
         )
 
-        def act() -> None:
-            data = cta.shared.data.reshape(-1, 16)[pieces >> 4].reshape(-1, where_to.inner)
+        def read() -> Array:
+            return cta.shared.data.reshape(-1, 16)[pieces >> 4].reshape(-1, where_to.inner)
+
+        def write(data: Array) -> None:
             write_box(warp.cta.launch.device, tensor, where_to, data, reduce)
 
-        stored(warp, own, Operation(act, line, f"a store of {tensor.box_bytes} bytes"))
+        stored(warp, own, Store(read, write, line, f"a store of {tensor.box_bytes} bytes"))
 
     return lambda warp: one_lane(warp, lambda lane: issue(warp, lane))
 
 
-def stored(warp: Warp, own: Thread, operation: Operation) -> None:
+def stored(warp: Warp, own: Thread, operation: Store) -> None:
     own.groups.open.append(operation)
     warp.cta.cluster.pending.add(operation)
 
@@ -441,11 +444,13 @@ def _plain_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Step
         _multiple(count, at)
         place = origin(warp, cta, first, count, own.component, own.groups.count + 1, line, 16)
 
-        def act() -> None:
-            device, data = warp.cta.launch.device, cta.shared.data[place]
+        def write(data: Array) -> None:
+            device = warp.cta.launch.device
             device.write(at, joined(reduce, kind, device.read(at, count), data) if reduce else data)
 
-        stored(warp, own, Operation(act, line, f"a store of {count} bytes"))
+        stored(
+            warp, own, Store(lambda: cta.shared.data[place].copy(), write, line, f"a store of {count} bytes")
+        )
 
     return lambda warp: one_lane(warp, lambda lane: issue(warp, lane))
 

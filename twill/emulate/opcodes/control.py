@@ -105,6 +105,7 @@ def _setmaxnreg(one: Instruction, decoder: Decoder) -> Control:
             )
         cta.free_registers -= 32 * change
         cta.registers[warp.index] = count
+        cta.changes[warp.index].append(count)
         return warp.fragment.pc + 1
 
     return run
