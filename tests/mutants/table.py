@@ -1173,6 +1173,15 @@ MUTANTS = (
         ("pointers",),
         ("tests/targets/test_lean.py",),
     ),
+    Mutant(
+        "accumulator-copied-late",
+        f"{HOPPER}/wgmma.py",
+        'return [f"registers_fence({copy});"] if found else []',
+        "return []",
+        "a copy of an accumulator may move behind the issue of the MMA that overwrites it",
+        ("straight",),
+        ("tests/targets/test_cuda.py::test_a_copy_of_an_accumulator_is_fenced",),
+    ),
     # --- the launcher ---
     Mutant(
         "no-elements-encoded",

@@ -1,6 +1,7 @@
 """Generated CUDA: it builds, what can not be generated is refused at its line, and the text says where it
 comes from."""
 
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -35,6 +36,13 @@ def test_every_product_is_issued_with_its_cycle_and_line(kernel: str) -> None:
     assert issues
     assert all(f"{kernel}.sm90.ttgir:" in line for line in issues)
     assert text == source(program(kernel))
+
+
+def test_a_copy_of_an_accumulator_is_fenced() -> None:
+    """The MMA that is issued next overwrites the accumulator: the copy must not move behind it."""
+    text = source(program("straight"))
+    copy = "s_5_age1[i_] = s_5[i_];"
+    assert text.count(copy) == len(re.findall(rf"{re.escape(copy)}\s+registers_fence\(s_5_age1\);", text)) > 0
 
 
 def test_what_can_not_be_generated_is_refused_at_its_line() -> None:

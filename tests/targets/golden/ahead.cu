@@ -160,6 +160,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                 channel_s_20_s_25.consumer_wait(count_s_20_s_25);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
+                registers_fence(s_28_age1);
                 // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25) + 8192);
@@ -190,6 +191,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                     channel_s_20_s_25.consumer_wait(count_s_20_s_25 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
+                    registers_fence(s_28_age1);
                     // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192);
@@ -453,6 +455,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                 fence_async_shared();
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
+                registers_fence(s_28_age1);
                 // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25) + 8192);
@@ -484,6 +487,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                     fence_async_shared();
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
+                    registers_fence(s_28_age1);
                     // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192);

@@ -198,6 +198,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_wait(count_s_s_2);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2) + 8192);
@@ -240,6 +241,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_wait(count_s_s_2 + 1);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1) + 8192);
@@ -296,6 +298,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_wait(count_s_s_2 + 2);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2) + 8192);
@@ -352,6 +355,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                 channel_s_s_2.consumer_wait(count_s_s_2 + 3);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3) + 8192);
@@ -410,6 +414,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     channel_s_s_2.consumer_wait(count_s_s_2 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                    registers_fence(s_5_age1);
                     // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
@@ -1066,6 +1071,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_wait(count_s_s_2);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2) + 8192);
@@ -1108,6 +1114,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_wait(count_s_s_2 + 1);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1) + 8192);
@@ -1164,6 +1171,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_wait(count_s_s_2 + 2);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2) + 8192);
@@ -1220,6 +1228,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_s_s_2.consumer_wait(count_s_s_2 + 3);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                registers_fence(s_5_age1);
                 // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3) + 8192);
@@ -1278,6 +1287,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     channel_s_s_2.consumer_wait(count_s_s_2 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) s_5_age1[i_] = s_5[i_];
+                    registers_fence(s_5_age1);
                     // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);

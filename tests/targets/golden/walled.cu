@@ -131,6 +131,7 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                 channel_best_23.consumer_wait(count_best_23);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) best_32_part_age1[i_] = best_32_part[i_];
+                registers_fence(best_32_part_age1);
                 // cycle 0, stage 0: dot.best_32_part (tests/kernels/ttgir/walled.sm90.ttgir:60:114)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23));
@@ -146,6 +147,7 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                 registers_fence(best_32_part);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) best_32_part_age1[i_] = best_32_part[i_];
+                registers_fence(best_32_part_age1);
                 // cycle 0, stage 0: dot.best_32_part (tests/kernels/ttgir/walled.sm90.ttgir:60:114)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + 1));
@@ -185,6 +187,7 @@ walled_kernel(const __grid_constant__ CUtensorMap map_b_desc_4, __half* a, __hal
                     channel_best_23.consumer_wait(count_best_23 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) best_32_part_age1[i_] = best_32_part[i_];
+                    registers_fence(best_32_part_age1);
                     // cycle 0, stage 0: dot.best_32_part (tests/kernels/ttgir/walled.sm90.ttgir:60:114)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));

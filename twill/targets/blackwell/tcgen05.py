@@ -112,6 +112,10 @@ def _unsupported_shape(result: MemDesc, possible: Collection[int]) -> str | None
 class TcgenPrinter:
     """The tcgen05 of one group."""
 
+    def copied(self, emitter: Emitter, name: str, copy: str) -> list[str]:
+        """Accumulators lie in tensor memory."""
+        return []
+
     def restart(self) -> None:
         """Nothing is in flight that later text depends on."""
 

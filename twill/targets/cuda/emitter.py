@@ -50,6 +50,10 @@ class MmaPrinter(Protocol):
 
     def wait(self, pending: int) -> list[str]: ...
 
+    def copied(self, emitter: "Emitter", name: str, copy: str) -> list[str]:
+        """What follows a copy, called `copy`, of a variable of an earlier iteration."""
+        ...
+
     def restart(self) -> None:
         """What is printed next follows code with no MMA in flight."""
         ...

@@ -172,7 +172,7 @@ def _move(emitter: Emitter, name: str, age: int) -> list[str]:
     kind = emitter.group.variable(name).type
     if not isinstance(kind, Tensor):
         return [f"{new} = {old};"]
-    return written(kind, new, held(old, kind))
+    return [*written(kind, new, held(old, kind)), *emitter.mma.copied(emitter, name, new)]
 
 
 def _bounds(emitter: Emitter, op: Op, reads: Sequence[Read]) -> tuple[str, str, str]:

@@ -131,6 +131,14 @@ class WgmmaPrinter:
             *(f"registers_fence({name});" for name in sorted(set(done) - left)),
         ]
 
+    def copied(self, emitter: Emitter, name: str, copy: str) -> list[str]:
+        """Without a fence the compiler may copy an accumulator behind the issue of the MMA that writes it
+        again: ptxas then serializes all MMAs of the loop (C7514)."""
+        issues = (s for s in walk(emitter.group.body) if isinstance(s, MmaIssue))
+        accumulators = (s.accumulator for s in issues)
+        found = any(isinstance(one, Register) and one.variable == name for one in accumulators)
+        return [f"registers_fence({copy});"] if found else []
+
 
 def _arithmetic(emitter: Emitter, accumulator: Register) -> bool:
     """Whether arithmetic of the group writes an accumulator. Without a fence the compiler may compute such a
