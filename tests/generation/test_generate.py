@@ -158,6 +158,27 @@ def test_groups_that_load_get_registers_of_those_that_compute(
     validate(found.program, found.loops[0].problem.limits)
 
 
+def test_no_grant_is_tried_where_far_too_much_is_spilled(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated
+) -> None:
+    """The schedule is another one at once."""
+    built = list[tuple[int, ...]]()
+
+    def again(inputs: Inputs, *_: object) -> Generated:
+        raise TwillError("no schedule")
+
+    def said(made: Generated) -> Sequence[str]:
+        built.append(granted(made))
+        return SPILLED
+
+    monkeypatch.setattr(module, "generate", again)
+    monkeypatch.setattr(module, "_said", said)
+    assert without_warnings(GEMM, OPTIONS, gemm, ["1025 bytes of registers are spilled, of 240"]) is None
+    assert not built
+    assert without_warnings(GEMM, OPTIONS, gemm, ["1024 bytes of registers are spilled, of 240"])
+    assert built
+
+
 def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     """Though ptxas spills nothing of it."""
     tried = tried_with(monkeypatch, gemm, 0)

@@ -40,9 +40,10 @@ def capture(ctx: click.Context, command: tuple[str, ...], out: Path) -> None:
     kernels = merge(out)
     for kernel in kernels:
         count = sum(launch["count"] for launch in kernel["launches"]) + kernel["more"]
+        different = len(kernel["launches"])
         click.echo(
-            f"{kernel['id']} ({kernel['configuration']}): {count} launches, {len(kernel['launches'])}"
-            " different ones"
+            f"{kernel['id']} ({kernel['configuration']}): {count} launch{'es' if count != 1 else ''},"
+            f" {different} different"
         )
-    click.echo(f"wrote {out}: {len(kernels)} kernels", err=True)
+    click.echo(f"wrote {out}: {len(kernels)} kernel{'s' if len(kernels) != 1 else ''}", err=True)
     ctx.exit(status)

@@ -39,6 +39,10 @@ SLOWER = 1.5
 is taken to be better (estimate)."""
 CLOSE = 1.1
 """How many times as long they may take for no other kernel to be tried."""
+MOST_SPILLED = 1024
+"""Bytes spilled beyond which no other grant of registers is tried for the same schedule. Grants move some 48
+registers to a group, 192 bytes; of 5264 bytes 5184 remained, of 4464 bytes 1888 (Triton's attention tutorial,
+backward), each after seven runs of nvcc."""
 RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for."""
 STEPS = 3
@@ -203,8 +207,9 @@ def _checked(
 
 def _least_spilled(built: _Built) -> _Built:
     """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
-    registers for the groups that load."""
-    return _regranted(_lean(built)) if built.said else built
+    registers for the groups that load. As it is where far too much is spilled for that to help."""
+    spilled = severity(built.said)[1]
+    return _regranted(_lean(built)) if built.said and spilled <= MOST_SPILLED else built
 
 
 def _lean(built: _Built) -> _Built:

@@ -1,6 +1,6 @@
 """What became of every kernel that was launched."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -35,22 +35,42 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """All kernels, in the order of their first launches; prints as a table."""
+    """All kernels, in the order of their first launches; prints as a table with a count below it."""
 
     rows: tuple[Row, ...]
 
     def __str__(self) -> str:
-        cells = [("kernel", "runs", "interval", "speed", "configuration", "reason"), *map(_cells, self.rows)]
+        """Of a configuration, what all rows of a kernel have in common is left out."""
+        same = {row.kernel: _same(self.rows, row.kernel) for row in self.rows}
+        cells = [
+            ("kernel", "runs", "interval", "speed", "reason", "configuration"),
+            *(_cells(row, same[row.kernel]) for row in self.rows),
+        ]
         widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        return "\n".join(_line(row, widths) for row in cells)
+        return "\n".join((*(_line(row, widths) for row in cells), self._count()))
+
+    def _count(self) -> str:
+        total, ours = len(self.rows), sum(row.choice == "twill" for row in self.rows)
+        return f"{ours} of {total} kernel{'s' if total != 1 else ''} on Twill's code"
 
     def __iter__(self):
         return iter(self.rows)
 
 
-def _cells(row: Row) -> tuple[str, ...]:
+def _same(rows: Iterable[Row], kernel: str) -> frozenset[str]:
+    """The parts of its configuration that a kernel has in all of several rows."""
+    first, *others = (_parts(row) for row in rows if row.kernel == kernel)
+    return frozenset(first).intersection(*others) if others else frozenset()
+
+
+def _parts(row: Row) -> list[str]:
+    return row.configuration.split(", ")
+
+
+def _cells(row: Row, same: Collection[str]) -> tuple[str, ...]:
     speed = f"{row.speed:.2f}" if row.speed else "-"
-    return row.kernel, row.choice, row.interval or "-", speed, row.configuration, row.reason
+    configuration = ", ".join(part for part in _parts(row) if part not in same)
+    return row.kernel, row.choice, row.interval or "-", speed, row.reason, configuration
 
 
 def _line(cells: Iterable[str], widths: Iterable[int]) -> str:

@@ -110,7 +110,9 @@ def request(kernel: CompiledKernel) -> Request | None:
     signature = kernel.src.signature
     return Request(
         name=kernel.metadata.name,
-        configuration=configuration(list(signature), getattr(kernel.src, "constants", {}), metadata),
+        configuration=configuration(
+            list(signature), getattr(kernel.src, "constants", {}), metadata, unaligned(kernel.src)
+        ),
         signature=tuple(signature.values()),
         ttir=str(dict[str, Any].get(kernel.asm, "ttir", "")),
         arch=f"sm{target.arch}",
@@ -118,15 +120,34 @@ def request(kernel: CompiledKernel) -> Request | None:
     )
 
 
-def configuration(names: Sequence[Any], constants: Mapping[Any, Any], metadata: Mapping[str, Any]) -> str:
-    """Constants by the names of their parameters, then the warps and stages. Left out are absent arguments
-    (None)."""
+def configuration(
+    names: Sequence[Any],
+    constants: Mapping[Any, Any],
+    metadata: Mapping[str, Any],
+    unaligned: Sequence[str] = (),
+) -> str:
+    """Constants by the names of their parameters, then the arguments that are no multiples of 16, the warps
+    and the stages. Left out are absent arguments (None)."""
     shown = [
         f"{_named(names, path)}={value}"
         for path, value in constants.items()
         if isinstance(value, int | float | str)
     ]
+    shown += [f"unaligned={'+'.join(unaligned)}"] if unaligned else []
     return ", ".join([*shown, f"num_warps={metadata['num_warps']}", f"num_stages={metadata['num_stages']}"])
+
+
+def unaligned(source: Any) -> list[str]:
+    """The integers and pointers for which Triton did not find a multiple of 16: launches that differ in this
+    alone have kernels of their own."""
+    attributes = getattr(source, "attrs", None)
+    if not attributes:
+        return []
+    return [
+        str(name)
+        for at, (name, kind) in enumerate(source.signature.items())
+        if str(kind).startswith(("*", "i32", "i64")) and not attributes.get((at,))
+    ]
 
 
 def _named(names: Sequence[Any], path: str | tuple[int, ...]) -> str:

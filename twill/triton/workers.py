@@ -34,6 +34,10 @@ WAITING = (
     ' compile="background"'
 )
 
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"), "1")
+"""For NumPy in a worker: its tiles are small, and threads that wait for each other take the processors from
+the workers beside it."""
+
 _running: set[subprocess.Popen[str]] = set()
 _slots = threading.BoundedSemaphore(AT_ONCE)
 _slots_ahead = threading.BoundedSemaphore(SIDE_BY_SIDE)
@@ -127,6 +131,7 @@ def stop() -> None:
 def _started(key: str, path: Path, settings: Settings) -> subprocess.Popen[str]:
     """The worker sees the same packages; Twill is switched off in it."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TWILL")}
+    environment |= ONE_THREAD
     environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if os.path.isabs(place))
     command = [
         sys.executable,
