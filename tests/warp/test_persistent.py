@@ -18,7 +18,10 @@ from twill.ir.statements import For, Pipelined, ProducerLoad, walk
 from twill.simulate.compare import arguments, compare
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.interpret import interpret
-from twill.targets.hopper import TARGET, source
+from twill.simulate.protocol import HazardError
+from twill.simulate.races import races
+from twill.targets import target
+from twill.targets.hopper import source
 from twill.warp.lower import lower
 from twill.warp.plan import Options
 from twill.warp.tasks import Scheduled
@@ -31,16 +34,16 @@ NUMBERS = {
 EXTENTS = {"twill_grid_x": 2, "twill_grid_y": 2, "twill_grid_z": 2}
 
 
-def made(kernel: str, options: Options | None = None) -> Program:
+def made(kernel: str, options: Options | None = None, arch: str = "sm90") -> Program:
     """The example made persistent, with the schedule that it has anyway."""
-    found = cases(Inputs(f"examples/ttgir/{kernel}.sm90.ttgir", arch="sm90", persistent=True))
-    _, scheduled = loops(kernel)
+    found = cases(Inputs(f"examples/ttgir/{kernel}.{arch}.ttgir", arch=arch, persistent=True))
+    _, scheduled = loops(kernel if arch == "sm90" else f"{kernel}.{arch}")
     new = [
         Scheduled(case.loop, case.graph, one.problem, one.solution, case.machine)  # pyright: ignore
         for case, one in zip(found, scheduled, strict=True)
     ]
     assert found[0].module
-    return lower(found[0].module, new, TARGET, options)
+    return lower(found[0].module, new, target(arch), options)
 
 
 def run(function: Function, numbers: dict[str, float], places: list[dict[str, int]]) -> dict[str, bytes]:
@@ -121,3 +124,26 @@ def test_a_function_with_a_result_is_refused() -> None:
         persistent(
             read("module {\n tt.func public @f(%a: i32) -> i32 {\n tt.return %a : i32\n }\n}\n", "odd.ttgir")
         )
+
+
+ATTENTION = ("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd")
+
+
+@pytest.mark.parametrize("kernel", ATTENTION)
+def test_memory_is_used_again_once_the_last_tile_is_stored(kernel: str) -> None:
+    """On Blackwell: slots in which tiles are staged, and accumulators that one group zeroes and others read."""
+    program = made(kernel, arch="sm100")
+    assert races(program, same(3, 3)) > 0
+    assert explore(program, same(1, 2), 100_000)
+
+
+def test_a_load_into_a_slot_that_a_store_reads_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.warp.shared_memory._released_by", lambda *_: True)
+    with pytest.raises(HazardError, match=r"the load to x .* where the store through x\.staging"):
+        races(made("fa_fwd", arch="sm100"), same(3, 3))
+
+
+def test_an_accumulator_zeroed_while_another_group_reads_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("twill.warp.tensor_memory_plan._reusing", lambda *_: ())
+    with pytest.raises(HazardError, match=r"of group 2 uses acc1, where tmem_store of group 1"):
+        races(made("fa_fwd_subtiled", arch="sm100"), same(3, 3))

@@ -327,8 +327,8 @@ class StoreTile:
 
 @dataclass(frozen=True, slots=True)
 class StoreWait:
-    """Wait until the stores started from `buffer` have read it: it may be overwritten, or released by a
-    ConsumerRelease."""
+    """Wait until the stores started from `buffer`, and all others of the group, have read what they store: it
+    may be overwritten, or released by a ConsumerRelease."""
 
     buffer: str
     at: At = At()

@@ -94,8 +94,8 @@ def _action(program: Program, group: int, state: _Group, action: Action) -> None
         case ConsumerRelease(channel=channel, at=when):
             if action.iteration(when.iteration) >= 0:
                 _consumer_release(program, group, state, channel, action.sequence(channel, when.iteration))
-        case StoreWait(buffer=buffer):
-            state.leaving.discard(buffer)
+        case StoreWait():
+            state.leaving.clear()  # it waits for all stores of the group, as `warp.store_waits` has it
         case _:
             _synchronous(program, group, state, action)
 

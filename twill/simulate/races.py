@@ -24,6 +24,7 @@ from twill.ir.statements import (
     ProducerLoad,
     ProducerStore,
     StoreTile,
+    StoreWait,
     TensorMemorySync,
 )
 from twill.simulate.actions import Action, unfold
@@ -36,8 +37,9 @@ SLOTS = "the slots of "
 FENCED = ("dependence", "sync")
 """Barriers with tcgen05.fence before the arrival and after the wait."""
 
+STORING = "store"
 Agent = tuple[str, int]
-"""("threads", "issuer" or "mma", group)."""
+"""("threads", "issuer", "mma" or STORING, group)."""
 Clock = dict[Agent, int]
 
 
@@ -112,14 +114,19 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
             _tell(run, "empty", name, action.sequence(name, at.iteration), threads)
         case ProducerLoad(channel=name, at=at):
             _acquire(run, group, action, name, at)
-            _tell(run, "full", name, action.sequence(name, at.iteration), threads)
+            number = action.sequence(name, at.iteration)
+            _slot(run, threads, name, f"the load to {name}", number, writes=True)
+            _tell(run, "full", name, number, threads)
         case StoreTile(buffer=buffer, staged=True):
-            _staged(run, threads, buffer)
+            _staged(run, group, buffer)
+        case StoreWait():
+            _join(run.known.setdefault(threads, {}), {(STORING, group): run.time.get((STORING, group), 0)})
         case ProducerStore(channel=name, at=at, reads=reads):
             _acquire(run, group, action, name, at)
             _touched(run, action, threads, reads, (), name)
-            _slot(run, threads, name, f"the store to {name}", writes=True)
-            _tell(run, "full", name, action.sequence(name, at.iteration), threads)
+            number = action.sequence(name, at.iteration)
+            _slot(run, threads, name, f"the store to {name}", number, writes=True)
+            _tell(run, "full", name, number, threads)
         case Compute(reads=reads, stores=stores, node=node):
             _touched(run, action, threads, reads, stores, node)
         case TensorMemorySync(half=half):
@@ -176,7 +183,8 @@ def _issue(run: _Run, group: int, action: Action, issue: MmaIssue) -> None:
     _touched(run, action, agent, issue.reads, (issue.accumulator,), issue.node)
     for read in issue.reads:
         if isinstance(read.location, Slot):
-            _slot(run, agent, read.location.channel, issue.node, writes=False)
+            number = action.sequence(read.location.channel, read.location.iteration)
+            _slot(run, agent, read.location.channel, issue.node, number, writes=False)
     for slot in issue.completion.slots:
         _tell(run, "empty", slot.channel, action.sequence(slot.channel, slot.iteration), agent)
     for phase in issue.completion.barriers:
@@ -209,19 +217,26 @@ def _touched(
         run.accesses.append(access)
 
 
-def _staged(run: _Run, agent: Agent, name: str) -> None:
-    """A tile on its way to global memory, in a slot of a channel."""
+def _staged(run: _Run, group: int, name: str) -> None:
+    """A tile on its way to global memory, in the slots of a channel: the group's threads write it with what
+    they know, and it is read until they wait for the store."""
     buffer = next((buffer for buffer in run.program.buffers if buffer.id == name), None)
     if buffer is not None and buffer.overlays:
-        _slot(run, agent, buffer.overlays, f"the store through {name}", writes=True)
+        agent = (STORING, group)
+        _join(run.known.setdefault(agent, {}), run.known.get(("threads", group), {}))
+        _join(run.known[agent], {("threads", group): run.time.get(("threads", group), 0)})
+        _slot(run, agent, buffer.overlays, f"the store through {name}", None, writes=True)
 
 
-def _slot(run: _Run, agent: Agent, channel: str, what: str, *, writes: bool) -> None:
-    """An access to the slots of a channel, where tiles are staged in them too."""
+def _slot(run: _Run, agent: Agent, channel: str, what: str, number: int | None, *, writes: bool) -> None:
+    """An access to a slot of a channel, by its sequence number, or to all of them, where tiles are staged in
+    them too."""
     if not any(buffer.overlays == channel for buffer in run.program.buffers):
         return
+    depth = run.program.channel(channel).depth
+    slots = (0, depth) if number is None else (number % depth, number % depth + 1)
     run.time[agent] = run.time.get(agent, 0) + 1
-    access = _Access(agent, run.time[agent], f"{SLOTS}{channel}", (0, 1), writes, what)
+    access = _Access(agent, run.time[agent], f"{SLOTS}{channel}", slots, writes, what)
     for other in run.accesses:
         if other.tile == access.tile:
             _check(run, other, access)
@@ -246,4 +261,4 @@ def _in_order(run: _Run, before: _Access, access: _Access) -> bool:
     if before.agent != access.agent:
         return False
     width = next(group.warps for group in run.program.groups if group.id == access.agent[1])
-    return access.agent[0] == "mma" or width <= WARPGROUP or before.tile == access.tile
+    return access.agent[0] in ("mma", STORING) or width <= WARPGROUP or before.tile == access.tile

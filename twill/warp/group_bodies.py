@@ -211,7 +211,7 @@ def _computed(body: Body, run: Sequence[Op]) -> Iterable[Statement]:
 
 
 def _special(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
-    if op.index in body.between:
+    if op.index in body.between and (body.group in body.synchronized or not body.synchronized):
         yield TensorMemorySync()
     if op.index in body.loops:
         yield from _loop(body, op)

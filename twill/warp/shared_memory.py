@@ -184,7 +184,7 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
             set(plan.consumers) <= {group, demand.issuers.get(group, group)}
             and plan.filled_by == "tma"
             and (reason := _dead(demand.code, plan, op))
-            and (home(demand.code)[op.index] is None or demand.depths.get(plan.id, 1) == 1)
+            and (home(demand.code)[op.index] is None or _released_by(demand, plan, group))
         ):
             request = replace(plain, plan=plan, reason=reason)
             if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
@@ -227,6 +227,12 @@ def _mmas(code: Code, value: Value) -> Iterator[Op]:
             yield from _mmas(code, user.result)
         else:
             yield user
+
+
+def _released_by(demand: Demand, plan: ChannelPlan, group: int) -> bool:
+    """Whether the group that stores releases the channel's only slot, so that the next tile is loaded to it
+    once it is stored: a group that issues MMAs for another one does not wait for its stores."""
+    return demand.depths.get(plan.id, 1) == 1 and set(plan.consumers) == {group}
 
 
 def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:

@@ -65,7 +65,7 @@ def between(code: Code, owner: Mapping[int, int], around: Iterable[int]) -> froz
         if store.name not in EFFECTS:
             continue
         if any(_ordered(code, owner, one, index) for one in since):
-            if not _by_all_groups(code, store, loops):
+            if not by_all_groups(code, store, loops):
                 what = f"{store.name} to memory that another group stores to before"
                 raise code.refuse(what, store, GROUPS)
             found.add(index)
@@ -104,7 +104,7 @@ def _side(branch: Op, op: Op) -> int | None:
     return None
 
 
-def _by_all_groups(code: Code, op: Op, loops: frozenset[int]) -> bool:
+def by_all_groups(code: Code, op: Op, loops: frozenset[int]) -> bool:
     """Whether only loops are around an operation, and in each one of those that all groups execute."""
     around = [one for one in code.ops.values() if any(inner.index == op.index for inner in one.inner())]
     return all(

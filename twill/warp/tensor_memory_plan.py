@@ -1,6 +1,6 @@
 """Plans of kernels with tensor memory: the tiles in it, and the barriers that order accesses to them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from twill.diagnostics import TwillError
@@ -9,8 +9,10 @@ from twill.ir.loop import Op, Token
 from twill.ir.schedule import WARPGROUP
 from twill.warp import alternating, pipelined_loops, tensor_memory
 from twill.warp.alternating import Alternating
+from twill.warp.dataflow import blocks
 from twill.warp.kernel import Kernel
 from twill.warp.plan import Plan, PlannedLoop, loop_drafts
+from twill.warp.stored_before import GROUPS, by_all_groups
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tensor_memory import Dependences
 
@@ -46,6 +48,7 @@ def with_tensor_memory(plan: Plan) -> Plan:
         synchronized=groups,
         entered=plan.entered | entered,
         initial_stores=initial,
+        between=plan.between | frozenset(_reusing(plan, left)),
     )
 
 
@@ -111,12 +114,42 @@ def _synchronized(plan: Plan, outside: Sequence[Op]) -> tuple[int, ...]:
         for task in part.tasks
         if any(tensor_memory.accesses(code, code.ops[index]) for index in task.ops)
     }
-    owners = {plan.non_loop.owner[op.index] for op in outside if op.index in plan.non_loop.owner}
-    readers = {
-        group
-        for op in outside
-        for group, values in plan.non_loop.needs.items()
-        if any(value.id in values for value in op.results if not isinstance(value.type, Token))
-        and op.index not in plan.non_loop.owner
-    }
-    return tuple(sorted(inside | owners | readers))
+    return tuple(sorted(inside.union(*(_executing(plan, op) for op in outside))))
+
+
+def _executing(plan: Plan, op: Op) -> frozenset[int]:
+    """The groups that execute an operation on tensor memory around the loops."""
+    if op.index in plan.non_loop.owner:
+        return frozenset({plan.non_loop.owner[op.index]})
+    made = {value.id for value in op.results if not isinstance(value.type, Token)}
+    return frozenset(group for group, values in plan.non_loop.needs.items() if made & set(values))
+
+
+def _reusing(plan: Plan, around: Sequence[Op]) -> Iterator[int]:
+    """Before which stores around the loops the groups synchronize: another group may still access the buffer,
+    before it in straight code, or in the last iteration of a loop around it. Stores with no loop between them
+    need one synchronization."""
+    code, last = plan.kernel.code, None
+    homes, loops = blocks(code.function), {part.scheduled.loop.op.index for part in plan.loops}
+    for op in around:
+        if not any(one.writes for one in tensor_memory.accesses(code, op)) or not _reused(plan, around, op):
+            continue
+        run = (id(homes[op.index]), sum(index < op.index for index in loops))
+        if run != last:
+            if not by_all_groups(code, op, frozenset(loops)):
+                raise code.refuse("a store to tensor memory that another group reads before", op, GROUPS)
+            yield op.index
+        last = run
+
+
+def _reused(plan: Plan, around: Sequence[Op], op: Op) -> bool:
+    code = plan.kernel.code
+    own, buffers = _executing(plan, op), {one.buffer for one in tensor_memory.accesses(code, op)}
+    function = code.function.body
+    repeated = function is not None and blocks(code.function)[op.index] is not function.blocks[0]
+    return any(
+        _executing(plan, other) - own
+        and (repeated or other.index < op.index)
+        and any(one.buffer in buffers for one in tensor_memory.accesses(code, other))
+        for other in around
+    )
