@@ -1339,6 +1339,44 @@ def gauged(
 
 
 @triton.jit
+def sieved(
+    q, k, v, o, M, N, DIM: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """o = exp2(q @ k.T) @ v, where the scores of rows past the end begin at minus infinity in every iteration."""
+    row, d, column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, DIM), tl.arange(0, BLOCK)
+    x = tl.load(q + row[:, None] * DIM + d[None, :])
+    x = (x * 0.5).to(tl.float16)
+    inside = row[:, None] < M
+    acc, top = tl.zeros([BLOCK, DIM], tl.float32), tl.full([BLOCK], float("-inf"), tl.float32)
+    for i in range(0, N, BLOCK):
+        y = tl.load(k + (i + column)[None, :] * DIM + d[:, None])
+        z = tl.load(v + (i + column)[:, None] * DIM + d[None, :])
+        scores = tl.where(inside, tl.zeros([BLOCK, BLOCK], tl.float32), float("-inf"))
+        scores += tl.dot(x, y)
+        new = tl.maximum(top, tl.max(scores, 1))
+        acc = acc * tl.exp2(top - new)[:, None]
+        acc += tl.dot(tl.exp2(scores - new[:, None]).to(tl.float16), z)
+        top = new
+    tl.store(o + row[:, None] * DIM + d[None, :], acc.to(tl.float16), mask=inside)
+
+
+@triton.jit
+def overturned(
+    q, k, v, o, M, N, DIM: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """o = (k @ q.T).T @ v of float32, where scores of one warp's MMAs are computed in their transposed form."""
+    row, d, column = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, DIM), tl.arange(0, BLOCK)
+    x = tl.load(q + row[:, None] * DIM + d[None, :])
+    acc = tl.zeros([BLOCK, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        y = tl.load(k + (i + column)[:, None] * DIM + d[None, :])
+        z = tl.load(v + (i + column)[:, None] * DIM + d[None, :])
+        scores = tl.dot(y, tl.trans(x))
+        acc += tl.dot(tl.trans(scores), z)
+    tl.store(o + row[:, None] * DIM + d[None, :], acc, mask=row[:, None] < M)
+
+
+@triton.jit
 def halves(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1746,6 +1784,12 @@ TWILL = {
     "tilted": {
         **dict.fromkeys("qkvo", "*fp16:16"), "g": "*fp32:16", "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 64, "num_warps": 4,
     },
+    "sieved": {
+        **dict.fromkeys("qkvo", "*fp16:16"), "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 64, "num_warps": 4,
+    },
+    "overturned": {
+        **dict.fromkeys("qkvo", "*fp32:16"), "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 32, "num_warps": 4,
+    },
     "gauged": {
         **dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*bf16:16", **dict.fromkeys(("a_scales", "b_scales"), "*fp32:16"), **SIZES,
         **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
@@ -2075,6 +2119,8 @@ VARIANTS = {
     "centered": ("centered", {}),
     "tilted": ("tilted", {}),
     "gauged": ("gauged", {}),
+    "sieved": ("sieved", {}),
+    "overturned": ("overturned", {}),
     "halves": ("halves", {}),
     "dequantized": ("dequantized", {}),
 }

@@ -46,6 +46,7 @@ FORMS = (
         "crests",
     ),
     *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized", "centered", "tilted", "gauged"),
+    *("sieved", "overturned"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     "settled",
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),

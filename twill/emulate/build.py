@@ -294,8 +294,8 @@ def _compared(name: str, kind: str, expected: Memory, before: Array, found: Arra
 
 
 TF32 = 2e-3
-"""Relative error of a dot whose float32 operands lose 13 bits of their fraction: the tensor core reads them
-as tf32."""
+"""Relative error of a dot of computed float32: the tensor core ignores 13 bits of their fraction, and sums in
+another order lie on the other side of a number of tf32."""
 CHAINED = 3
 """Such dots that read each other's results, at most: scores, their gradient, the gradient of an operand."""
 QUANTIZED = 1e-2

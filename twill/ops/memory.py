@@ -324,6 +324,7 @@ BUFFERS = (
         "fetch",
         "load_buffer",
         _SAME,
+        role="buffer_load",
         syntax=Syntax(operands=1),
         counts=(1, 2, 1),
         rule=rules.unchanged,

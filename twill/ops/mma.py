@@ -20,7 +20,7 @@ def product(a: Array, b: Array) -> Array:
 
 
 def _accumulated(op: Op, operands: Sequence[Operand]) -> Array:
-    made = product(operands[0], operands[1])
+    made = product(*factors(op, operands[:2]))
     return made + np.asarray(operands[2], made.dtype)
 
 
@@ -70,7 +70,22 @@ def factors(op: Op, read: Sequence[Operand]) -> tuple[Array, Array]:
             one * np.repeat(_scales(value, scales), one.shape[1] // scales.shape[1], axis=1)
             for one, value, scales in zip((a, b), inputs(op)[2:], tiles[2:], strict=True)
         )
-    return a, b.T
+    return _as_read(op, a), _as_read(op, b.T)
+
+
+_TF32 = np.uint32(0xFFFFE000)
+"""The bits of a float32 that the tensor core reads: sign, exponent and 10 bits of the fraction."""
+
+
+def _as_read(op: Op, tile: Array) -> Array:
+    """An operand as the tensor core reads it: float32 as tf32, whose lower bits are ignored (PTX ISA,
+    mma.sync, wgmma.mma_async, tcgen05.mma). TTGIR names the precision of MMAs in registers, as a word or by
+    number; FMAs compute another."""
+    in_memory = isinstance(op.operands[2].type, MemDesc)
+    rounded = in_memory or op.attributes.get("inputPrecision") in ("tf32", 0)
+    if not rounded or element(op.operands[0].type) != "f32" or tile.dtype != np.float32:
+        return tile
+    return (np.ascontiguousarray(tile).view(np.uint32) & _TF32).view(np.float32)
 
 
 def _decoded(op: Op, position: int, tile: Array) -> Array:

@@ -72,6 +72,7 @@ Role = Literal[
     "buffer_reshape",
     "buffer_index",
     "buffer_slice",
+    "buffer_load",
     "wgmma",
     "dot",
     "tensor_memory_mma",

@@ -83,13 +83,21 @@ def _buffered(module: Module) -> frozenset[int]:
     def goes(op: Op) -> bool:
         if role(op) != "layout":
             return role(op) == "alloc"
-        operand = isinstance(op.result.type, Tensor) and isinstance(op.result.type.encoding, DotOperand)
-        return (operand and op.index in repeated) or copied(op.result.id)
+        return (op.index in repeated and _copied_operand(op.result)) or copied(op.result.id)
 
     def copied(value: int) -> bool:
         return value in users and all(map(goes, users[value]))
 
     return frozenset(value for value in users if copied(value))
+
+
+def _copied_operand(value: Value) -> bool:
+    """Of an MMA; mma.sync takes float32 from the registers that compute it."""
+    if not isinstance(value.type, Tensor) or not isinstance(value.type.encoding, DotOperand):
+        return False
+    parent = value.type.encoding.parent
+    wide = element(value.type) == "f32"
+    return not (wide and isinstance(parent, NvidiaMma) and parent.version[0] == WARP_MMA)
 
 
 def _needed(op: Op, buffered: Set[int]) -> Iterable[Encoding | None]:

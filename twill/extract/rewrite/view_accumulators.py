@@ -1,30 +1,39 @@
-"""MMAs that add to a view, a row that is broadcast, say, add to zeros first.
+"""MMAs that add to a view, a row that is broadcast, say, or to a tile as it is loaded, add to zeros first.
 
 An MMA in registers updates its accumulator in place. A view is in no registers of its own: whoever reads it
-finds its elements elsewhere. Takes a module; gives the same where the view is added to the MMA's result
-(Triton makes one operation of a dot and the addition of `tl.where(mask[None, :], 0, -inf)`). Lines stay where
-they are.
+finds its elements elsewhere, as in a slot that a load fills. Takes a module; gives the same where the view is
+added to the MMA's result (Triton makes one operation of a dot and the addition of
+`tl.where(mask[None, :], 0, -inf)`). Lines stay where they are.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 
 from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, edited, mentions, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
-from twill.ir.loop import Block, Module, Op, Scalar, Tensor
+from twill.ir.loop import Block, Function, Module, Op, Scalar, Tensor
 from twill.ops.table import named, role
 
 _MMAS = ("wgmma", "dot")
 _VIEWS = ("broadcast", "expand", "splat")
+_LOADS = ("pointer_load", "tma_load")
 
 
 def apart(module: Module) -> Module:
-    """The module itself where no MMA adds to a view that its block makes."""
-    blocks = (block for function in module.functions for block in function.blocks())
-    return edited(module, [edit for block in blocks for edit in _edits(module, block)])
+    """The module itself where no MMA adds to a view or loaded tile of its block, or to a view from outside of
+    it that is more than one number."""
+    return edited(module, [edit for function in module.functions for edit in _of_function(module, function)])
 
 
-def _edits(module: Module, block: Block) -> Iterator[Edit]:
-    views = {op.result.id for op in block.ops if role(op) in _VIEWS}
+def _of_function(module: Module, function: Function) -> Iterator[Edit]:
+    spread = {op.result.id for op in function.walk() if role(op) in _VIEWS and role(op) != "splat"}
+    for block in function.blocks():
+        yield from _edits(module, block, spread)
+
+
+def _edits(module: Module, block: Block, spread: Set[int]) -> Iterator[Edit]:
+    loads = {value.id for op in block.ops if role(op) in _LOADS for value in op.results}
+    moved = {op.result.id for op in block.ops if role(op) == "layout" and op.operands[0].id in loads}
+    views = {op.result.id for op in block.ops if role(op) in _VIEWS} | moved | spread
     for mma, following in zip(block.ops, block.ops[1:], strict=False):
         if role(mma) in _MMAS and mma.operands[2].id in views:
             yield from _apart(module, mma, following)
