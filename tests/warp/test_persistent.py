@@ -137,13 +137,21 @@ def test_memory_is_used_again_once_the_last_tile_is_stored(kernel: str) -> None:
     assert explore(program, same(1, 2), 100_000)
 
 
+def _always(*_: object) -> bool:
+    return True
+
+
+def _none(*_: object) -> tuple[int, ...]:
+    return ()
+
+
 def test_a_load_into_a_slot_that_a_store_reads_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twill.warp.shared_memory._released_by", lambda *_: True)
+    monkeypatch.setattr("twill.warp.shared_memory._released_by", _always)
     with pytest.raises(HazardError, match=r"the load to x .* where the store through x\.staging"):
         races(made("fa_fwd", arch="sm100"), same(3, 3))
 
 
 def test_an_accumulator_zeroed_while_another_group_reads_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("twill.warp.tensor_memory_plan._reusing", lambda *_: ())
+    monkeypatch.setattr("twill.warp.tensor_memory_plan._reusing", _none)
     with pytest.raises(HazardError, match=r"of group 2 uses acc1, where tmem_store of group 1"):
         races(made("fa_fwd_subtiled", arch="sm100"), same(3, 3))
