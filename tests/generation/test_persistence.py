@@ -26,6 +26,7 @@ from twill.warp.plan import Options as Lowering
 TTGIR = Path("examples/ttgir/gemm.sm90.ttgir")
 GEMM = Inputs(str(TTGIR), arch="sm90", persistent=None)
 OPTIONS = GenerateOptions(time_limit=20, check=False)
+FAR_TOO_MUCH = ("5264 bytes of registers are spilled, of 232 registers per thread: take a smaller tile",)
 SPILLED = ("4 bytes of registers are spilled, of 240 registers per thread: take a smaller tile",)
 
 
@@ -148,6 +149,11 @@ def test_a_kernel_that_becomes_slower_without_spills_is_as_it_is_written(
     assert found.program.notes[-1].startswith(
         "not made persistent: otherwise 4 bytes of registers are spilled"
     )
+    tried.clear()
+    found = without_warnings(replace(GEMM, subtile=1), OPTIONS, gemm, FAR_TOO_MUCH)
+    assert found
+    assert not walks(found)
+    assert not tried
 
 
 def test_a_persistent_kernel_that_is_wrong_is_as_it_is_written(

@@ -134,7 +134,7 @@ def without_warnings(
     first = _least_spilled(_Built(made, tuple(said)))
     if not first.said and (other := checked(first)):
         return other
-    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress)
+    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress, _far_too_much(said))
     seconds = RETRIES * options.time_limit * len(made.loops)
     if found := _best_retry(made, retries, seconds, report, checked):
         return found
@@ -208,8 +208,7 @@ def _checked(
 def _least_spilled(built: _Built) -> _Built:
     """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
     registers for the groups that load. As it is where far too much is spilled for that to help."""
-    spilled = severity(built.said)[1]
-    return _regranted(_lean(built)) if built.said and spilled <= MOST_SPILLED else built
+    return _regranted(_lean(built)) if built.said and not _far_too_much(built.said) else built
 
 
 def _lean(built: _Built) -> _Built:
@@ -279,16 +278,24 @@ def _printed(built: _Built, program: Program) -> _Built | None:
 
 
 def _retries(
-    inputs: Inputs, options: GenerateOptions, made: Generated, before: float, on_progress: ProgressCallback
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    before: float,
+    on_progress: ProgressCallback,
+    far_too_much: bool = False,
 ) -> Iterator[_Retry]:
-    """What is tried instead of a kernel of `before` cycles, in this order. Problems that were solved already
-    are not solved again."""
+    """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
+    its other forms come first, which need no search. Problems that were solved already are not solved
+    again."""
     unchecked = replace(options, check=False, execute=False)
 
     def making(changed: Inputs, most_blocks: int = options.lowering.most_blocks) -> Callable[[], Generated]:
         lowering = replace(options.lowering, most_blocks=most_blocks)
         return lambda: generate(changed, replace(unchecked, lowering=lowering), on_progress, made.searched)
 
+    forms = {form: _other_form(made, form) for form in made.others}
+    yield from forms.values() if far_too_much else ()
     if inputs.subtile is None and made.subtile == 1:
         divided = making(replace(made.inputs, subtile=COUNT))
         why = f"rows are divided into {COUNT} sub-tiles"
@@ -315,9 +322,8 @@ def _retries(
     for form in (made, *made.others):
         limit = first if form is made else SLOWER * pace_of_sm(form)
         other_form = "" if form is made else f"not {made.form}, "
-        if form is not made:
-            why = f"not {made.form}"
-            yield _Retry(f"it {why}", why, partial(_itself, form), searches=False)
+        if form in forms and not far_too_much:
+            yield forms[form]
         for registers in _fewer_registers(form):
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
@@ -347,8 +353,18 @@ def _fewer_registers(made: Generated) -> Iterator[int]:
     yield from ((scheduled - 1) // 8 * 8 - fewer for fewer in FEWER)
 
 
+def _other_form(made: Generated, form: Generated) -> _Retry:
+    why = f"not {made.form}"
+    return _Retry(f"it {why}", why, partial(_itself, form), searches=False)
+
+
 def _itself(made: Generated) -> Generated:
     return made
+
+
+def _far_too_much(said: Sequence[str]) -> bool:
+    """Whether more is spilled than another grant of registers helps against."""
+    return severity(said)[1] > MOST_SPILLED
 
 
 def _said(made: Generated) -> tuple[str, ...]:
