@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from tests.properties.oracle import TooLargeError, best
 from tests.properties.strategies import problems
 from tests.properties.test_monotone import monotone
-from twill.ir.problem import Edge, Operation, Problem, Reservation, Unit, Use, Value
+from twill.engine.probe import UNLIMITED, Feasible
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.pipeline import solve
+from twill.smt.parts import independent, refute
 from twill.smt.relax import projections
 
 
@@ -65,6 +67,42 @@ def test_a_projection_has_every_schedule(problem: Problem, above: int, random: R
                 assert best(projection.at(interval), interval, 2, left=left), projection.name
     except TooLargeError:
         pass
+
+
+@settings(max_examples=80, deadline=None)
+@given(problems(5).map(monotone), st.integers(0, 2), st.integers(1, 2))
+def test_independent_parts_have_every_schedule(problem: Problem, above: int, in_flight: int) -> None:
+    whole, interval = independent(problem), bounds(problem).value + above
+    try:
+        if whole and best(problem, interval, in_flight, left=[3000]):
+            assert isinstance(refute(whole, interval, in_flight, UNLIMITED).outcome, Feasible)
+    except TooLargeError:
+        pass
+
+
+def shared_load(room: int) -> Problem:
+    """Two chains in one group that read one load; `room` registers hold what each has between its two
+    operations, which takes more than half an interval of 8."""
+    ops = [replace(op("load"), warps=1, variable=True, streaming=True)]
+    ops += [op(f"{name}{i}", "U") for i in (0, 1) for name in "ab"]
+    edges = [Edge("load", f"a{i}", 0) for i in (0, 1)] + [Edge(f"a{i}", f"b{i}", 5) for i in (0, 1)]
+    values = tuple(Value(f"a{i}", f"a{i}", (Use(f"b{i}"),), registers=8) for i in (0, 1))
+    limits = Limits(groups=2, registers_per_thread=room, narrow_registers=0)
+    return Problem("shared", "toy", (Unit("U"),), tuple(ops), tuple(edges), values, limits)
+
+
+def test_parts_without_their_load_refute_what_the_loop_does_not_allow() -> None:
+    for room, refuted in ((8, True), (16, False)):
+        problem = shared_load(room)
+        whole = independent(problem)
+        assert whole is not None
+        assert [[whole.problem.operations[i].id for i in part] for part in whole.parts] == [
+            ["a0", "b0"],
+            ["a1", "b1"],
+        ]
+        probe = refute(whole, 8, 4, UNLIMITED)
+        assert probe.refuted == refuted
+        assert (best(problem, 8, 2) is None) == refuted
 
 
 def test_pins_far_apart_are_searched_far_enough() -> None:

@@ -18,6 +18,7 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
 from twill.smt import benders, cpsat
 from twill.smt.cpsat import Tactics
+from twill.smt.parts import independent, refute
 from twill.smt.portfolio import complete_engines
 from twill.smt.relax import Projection
 from twill.smt.setting import Setting
@@ -141,11 +142,12 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
 
 
 def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
-    """Projections, the complete model at each level of linearization (no level is best for all), partitions,
-    other engines."""
+    """Projections, independent parts, the complete model at each level of linearization (no level is best for
+    all), partitions, other engines."""
     most, brief = race.setting.in_flight, race.stage != "full" and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
+        yield from _in_parts(race, WHOLE if brief else PROOF)
     if race.searches and race.small:
         levels: tuple[Literal[0, 1, 2], ...] = (2,) if brief else (2, 1, 0)
         yield from (_whole(race, most, level, PROOF if race.stage == "full" else WHOLE) for level in levels)
@@ -214,6 +216,20 @@ def _projected(race: Race, projection: Projection) -> Step:
         )
 
     return refute
+
+
+def _in_parts(race: Race, shares: float) -> Iterator[Step]:
+    """Independent parts: their refutation is the whole problem's, a schedule of them is not."""
+    whole = independent(race.problem) if race.small else None
+    if whole is None:
+        return
+
+    def refuted(stop: Stop) -> Probe:
+        budget = race.setting.budget(shares * race.work, stop)
+        probe = refute(whole, race.interval, race.setting.in_flight, budget)
+        return probe if probe.refuted else NOTHING
+
+    yield refuted
 
 
 def _engines(race: Race) -> Iterator[Step]:

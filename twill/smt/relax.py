@@ -39,11 +39,18 @@ def projections(problem: Problem) -> tuple[Projection, ...]:
         )
     tile = max((value.registers for value in problem.values), default=0)
     wide = _touched(value for value in problem.values if 4 * value.registers > tile)
+    kept = wide | {value.src for value in problem.values if value.registers and _carried(value)}
     if tile and wide:
         found.append(
-            Projection("registers", lambda interval: _registers(problem, interval, wide), quick=False)
+            Projection("registers", lambda interval: _registers(problem, interval, kept), quick=False)
         )
     return tuple(found)
+
+
+def _carried(value: Value) -> bool:
+    """Its own next instance reads it, so that it takes its registers all the time: what is left of them may
+    be too little for two tiles at once."""
+    return any(use.op == value.src and use.distance for use in value.uses)
 
 
 def _touched(values: Iterable[Value]) -> frozenset[str]:

@@ -20,7 +20,11 @@ ENGINES = ("cpsat", "sat", "yices", "cbc", "scip", "benders")
 EXACT = 5000
 """Operations above which a recurrence bound may be less than the largest: to find that may take too long."""
 
-PROJECTIONS = ("cpsat on the tensor memory projection", "cpsat on the registers projection")
+PROJECTIONS = (
+    "cpsat on the tensor memory projection",
+    "cpsat on the registers projection",
+    "cpsat on the projection to independent parts",
+)
 
 
 def check_result(

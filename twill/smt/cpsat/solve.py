@@ -70,6 +70,8 @@ class Tactics:
     """Only schedules in which no group issues two operations at once; as above."""
     longest: Time | None = None
     """Only schedules no longer than this; as above."""
+    parts: tuple[tuple[int, ...], ...] = ()
+    """Each of these begins in the first period and lasts up to `in_flight` of them, all together one more."""
     seed: int | None = None
     """Any schedule at random, from this seed."""
 
@@ -91,7 +93,7 @@ def attempt(
     if budget.seconds <= 0:
         return Probe(Unknown("time"), "cpsat")
     try:
-        built = build(problem, interval, in_flight, joint, _clock(began, budget))
+        built = build(problem, interval, in_flight + bool(tactics.parts), joint, _clock(began, budget))
     except StoppedError:
         return Probe(Unknown("time"), "cpsat", time.monotonic() - began)
     _narrow(built, tactics)
@@ -116,6 +118,7 @@ def _narrow(built: Built, tactics: Tactics) -> None:
     """Not rules: restrictions of `Tactics` to schedules of some forms."""
     timing.shifted(built.variables, tactics.shifted)
     timing.no_longer(built.variables, tactics.longest)
+    timing.begun_at_once(built.variables, tactics.parts)
     if tactics.in_order:
         groups.in_order(built.variables)
 

@@ -114,6 +114,17 @@ def shifted(v: Variables, families: tuple[Family, ...]) -> None:
                 v.model.add(v.start[op] == v.start[first] + shift)
 
 
+def begun_at_once(v: Variables, parts: tuple[tuple[int, ...], ...]) -> None:
+    """Not a rule but a restriction: each of these parts begins in the first period, and lasts a period less
+    than all may."""
+    for part in parts:
+        first = v.model.new_int_var(0, v.interval - 1, "")
+        v.model.add_min_equality(first, [v.start[op] for op in part])
+        for op in part:
+            end = v.start[op] + v.problem.operations[op].duration
+            v.model.add(end <= first + (v.in_flight - 1) * v.interval)
+
+
 def no_longer(v: Variables, longest: Time | None) -> None:
     """Not a rule but a restriction, on the length of one iteration."""
     if longest is not None:
