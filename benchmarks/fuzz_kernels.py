@@ -162,7 +162,9 @@ POINTERS = {
 }
 SCALARS = ("M", "N", "K", "stride")
 WHOLE = ("highest", "lagging", "peeked", "sums", "added", "online", "chained")
-"""Of bodies, those that int8 does not have: sums of floats, or operands of 8 bits from an accumulator."""
+UNFIT = {"int8": WHOLE, "tf32": ("twice",)}
+"""Bodies that a type does not have: sums of floats, or operands of 8 bits from an accumulator; masks by the
+sign of what is rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ def kernel(seed: int) -> Kernel:
     draw = Random(seed)
     element = draw.choice(("fp16", "fp16", "fp16", "bf16", "tf32", "e4m3", "e5m2", "int8"))
     pointer, inner, depths = TYPES[element]
-    bodies = [one for one in BODIES if element != "int8" or one not in WHOLE]
+    bodies = [one for one in BODIES if one not in UNFIT.get(element, ())]
     left, loop, body = draw.choice([*LEFT]), draw.choice([*LOOPS]), draw.choice(bodies)
     way = draw.choice([*RIGHT])
     store, leave = draw.choice([*STORES]), draw.choice(RETURNS)

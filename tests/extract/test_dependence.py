@@ -235,6 +235,31 @@ def test_loads_from_memory_that_the_loop_writes_do_not_stream() -> None:
     assert ("store.ptrs", "load.g", 1) in pairs(found, "raw")
 
 
+def reduced(kind: str, name: str) -> str:
+    tile, pointers = "tensor<64x64xf32, #mma>", "tensor<64x64x!tt.ptr<f32>, #mma>"
+    return f"%{name} = tt.atomic_rmw {kind}, acq_rel, gpu, %ptrs, %d : ({pointers}, {tile}) -> {tile}\n"
+
+
+def test_atomics_of_different_kinds_are_ordered() -> None:
+    """Sums commute with sums, not with maxima; all come behind the store, not only the first."""
+    store = "tt.store %ptrs, %one : tensor<64x64x!tt.ptr<f32>, #mma>\n"
+    found = loop(LOAD + DOT + store + reduced("fadd", "u") + reduced("fadd", "v") + reduced("max", "w"))
+    first, second, third = (f"atomic.{name}" for name in "uvw")
+    assert pairs(found, "waw") == {
+        ("store.ptrs", first, 0),
+        ("store.ptrs", second, 0),
+        (first, third, 0),
+        (second, third, 0),
+        (third, "store.ptrs", 1),
+    }
+
+
+def test_an_atomic_whose_result_is_read_is_ordered() -> None:
+    read = "%x2 = arith.addf %u, %d : tensor<64x64xf32, #mma>\ntt.store %ptrs, %x2 : tensor<64x64x!tt.ptr<f32>, #mma>\n"
+    found = loop(LOAD + DOT + reduced("fadd", "v") + reduced("fadd", "u") + read)
+    assert ("atomic.v", "atomic.u", 0) in pairs(found, "waw")
+
+
 def test_register_tiles_from_before_the_loop_take_room_unless_cheap_to_make_again() -> None:
     before = f"""\
 %loaded = tt.load %ptrs : tensor<64x64x!tt.ptr<f32>, #mma>

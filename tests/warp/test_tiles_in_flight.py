@@ -143,6 +143,13 @@ def test_one_tile_where_registers_do_not_suffice() -> None:
         changed("gemm_persistent", Options(tiles=2))
 
 
+def test_one_tile_where_its_groups_synchronize(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Copies of the groups are at other tiles: they can not come to one barrier."""
+    monkeypatch.setattr("twill.warp.plan.stored_by_several", lambda *_: True)
+    with pytest.raises(TwillError, match="all groups synchronize between stores of a tile"):
+        changed("alternating", Options(tiles=2))
+
+
 def test_the_number_can_be_given() -> None:
     assert changed("alternating", Options(tiles=1)).tiles_in_flight == 1
     assert changed("alternating", Options(tiles=3)).tiles_in_flight == 3

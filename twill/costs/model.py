@@ -181,7 +181,8 @@ class _Costing:
         one, other = self.graph.node(edge.src), self.graph.node(edge.dst)
         lines = {node.location.line for node in (one, other) if node.location is not None}
         divided = len(lines) == 1  # sub-tiles have divided one store, whose order in itself is not defined
-        return edge.kind == "waw" and not edge.distance and one.kind == other.kind == "store" and not divided
+        stores = {one.kind, other.kind} <= {"store", "atomic"}
+        return edge.kind == "waw" and not edge.distance and stores and not divided
 
     # --- checks --------------------------------------------------------------------------------------------
 

@@ -84,6 +84,14 @@ def writes_global(op: Op) -> bool:
     return found is not None and found.writes_global
 
 
+def reduction(op: Op) -> str | None:
+    """How an operation combines a value with what is in global memory, if its order among its like does not
+    matter."""
+    kind = {"tma_reduce": "kind", "atomic": "atomic_rmw_op"}.get(role(op) or "")
+    found = str(op.attributes[kind]) if kind else "exch"
+    return None if found == "exch" else found.removeprefix("f")
+
+
 def is_elementwise(op: Op) -> bool:
     """Each element of its results follows from those of its operands at the same place."""
     found = lookup(op.name)

@@ -190,6 +190,8 @@ def _with_tiles(design: Design) -> tuple[Plan | None, str]:
     refused = tiles_in_flight.refused(plan.memory.plans, design.tiles)
     if refused or not tiles_in_flight.level(plan.memory.plans):
         return None, f"can not be in flight: {refused or 'their channels have different numbers of slots'}"
+    if plan.orders_stores:
+        return None, "can not be in flight: all groups synchronize between stores of a tile"
     if not _kept(plan, design.options):
         return None, f"would leave the loads less than {SLOTS} slots"
     return plan, ""

@@ -39,6 +39,11 @@ class Body:
         self._owners: Mapping[int, Op] = {v.id: op for op in self.ops for v in op.results}
 
     @cached_property
+    def read(self) -> frozenset[int]:
+        """The values, by id, that an operation of the function reads."""
+        return frozenset(value.id for op in self.loop.function.walk() for value in op.operands)
+
+    @cached_property
     def _pointers(self) -> AxisAnalysis:
         return AxisAnalysis(self.loop.function)
 

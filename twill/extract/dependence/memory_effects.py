@@ -17,7 +17,7 @@ from twill.extract.dependence.fold import Folding, buffer
 from twill.ir.graph import EdgeKind
 from twill.ir.loop import MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, UnknownType, Value
 from twill.ops.row import Role
-from twill.ops.table import role, row
+from twill.ops.table import reduction, role, row
 
 Mode = Literal["read", "overwrite", "accumulate", "modify", "reduce"]
 """accumulate reads what it updates; modify writes a part of it; reduce commutes with its like."""
@@ -73,13 +73,30 @@ class _MemoryLocation:
     uses: list[tuple[Op, int, bool]] = field(default_factory=list[tuple[Op, int, bool]])
 
 
+Instance = tuple[Op, int]
+"""An operation in an iteration."""
+
+
 @dataclass(slots=True)
 class _State:
     """A buffer while the walk goes on."""
 
     location: _MemoryLocation
-    writer: tuple[Op, int, Mode] | None = None
-    readers: list[tuple[Op, int]] = field(default_factory=list[tuple[Op, int]])
+    writers: list[Instance] = field(default_factory=list[Instance])
+    """The last write, or the last reductions whose order among themselves does not matter."""
+    readers: list[Instance] = field(default_factory=list[Instance])
+    """Since then."""
+    before: tuple[tuple[Instance, EdgeKind], ...] = ()
+    """What each of these reductions comes behind, and the edges to it."""
+
+
+def _behind(op: Op, mode: Mode, state: _State) -> Iterator[tuple[Instance, EdgeKind]]:
+    """What a write comes behind: the last writes, and what has read since."""
+    for one in state.writers:
+        yield one, "raw" if mode == "accumulate" else "waw"
+    for one in state.readers:
+        if one[0] is not op:
+            yield one, "war"
 
 
 @dataclass(slots=True)
@@ -120,24 +137,39 @@ class Memory:
             self._write(op, access.mode, state, iteration, root)
 
     def _read(self, op: Op, state: _State, iteration: int, root: Value) -> None:
-        if state.writer:
-            self._edge(state.writer[:2], (op, iteration), "raw", root)
+        for writer in state.writers:
+            self._edge(writer, (op, iteration), "raw", root)
         state.readers.append((op, iteration))
         state.location.uses.append((op, iteration, False))
 
     def _write(self, op: Op, mode: Mode, state: _State, iteration: int, root: Value) -> None:
-        if state.writer and not (mode == "reduce" and state.writer[2] == "reduce"):
-            mmas = mode == "accumulate" and row(op).access == "mma" and row(state.writer[0]).access == "mma"
-            self._edge(
-                state.writer[:2], (op, iteration), "raw" if mode == "accumulate" else "waw", root, mmas
-            )
-        for reader in state.readers:
-            if reader[0] is not op:
-                self._edge(reader, (op, iteration), "war", root)
+        own: Instance = (op, iteration)
+        joins = (
+            bool(state.writers)
+            and not state.readers
+            and all(self._commute(writer, op) for writer, _ in state.writers)
+        )
+        if not joins:
+            state.before = tuple(_behind(op, mode, state))
+            state.writers, state.readers = [], []
+        for one, kind in state.before:
+            mmas = kind == "raw" and row(op).access == "mma" and row(one[0]).access == "mma"
+            self._edge(one, own, kind, root, mmas)
         if mode != "overwrite":
             state.location.uses.append((op, iteration, True))
-        state.location.writers.append((op, iteration))
-        state.writer, state.readers = (op, iteration, mode), []
+        state.location.writers.append(own)
+        state.writers = [*(one for one in state.writers if one[0] is not op), own]
+
+    def _commute(self, one: Op, other: Op) -> bool:
+        """Whether the order of two writes does not matter: reductions of one kind, and no operation reads
+        what was there before."""
+        kind = reduction(one)
+        read = self.body.read
+        return (
+            kind is not None
+            and kind == reduction(other)
+            and not any(result.id in read for op in (one, other) for result in op.results)
+        )
 
     def _edge(
         self, src: tuple[Op, int], dst: tuple[Op, int], kind: EdgeKind, root: Value, accumulates: bool = False
