@@ -15,7 +15,14 @@ from twill.simulate.compare import arguments, error
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
 
-KERNELS = {"surrounded": 3, "straight": 1, "resumed": 3, "reread": 2, "straight.sm100": 1}
+KERNELS = {
+    "surrounded": 3,
+    "straight": 1,
+    "resumed": 3,
+    "reread": 2,
+    "straight.sm100": 1,
+    "handed_on.sm100": 3,
+}
 """With the number of loops that they have afterwards."""
 
 
@@ -30,7 +37,7 @@ def test_values_are_the_same(kernel: str) -> None:
     before, after = module(kernel).functions[0], in_loops(module(kernel)).functions[0]
     found = list[Memory]()
     for function in (before, after):
-        values, memory = arguments(function, {"M": 256, "K": 256})
+        values, memory = arguments(function, {"M": 256, "N": 128, "K": 256})
         interpret(function, values, memory, grid(1, 0, (2, 1)))
         found.append(memory)
     assert found[0].arrays.keys() == found[1].arrays.keys()

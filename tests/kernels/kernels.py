@@ -1441,6 +1441,25 @@ def nested(
 
 
 @triton.jit
+def handed_on(
+    a, b, v, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a @ b.T) @ v, block by block of b: an MMA behind the inner loop adds to what the outer loop carries."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    v_desc = tl.make_tensor_descriptor(v, [N, BLOCK_N], [BLOCK_N, 1], [BLOCK_N, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [M, BLOCK_N], [BLOCK_N, 1], [BLOCK_M, BLOCK_N])
+    row = tl.program_id(0) * BLOCK_M
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for n in range(0, N, BLOCK_N):
+        s = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for k in range(0, K, BLOCK_K):
+            s = tl.dot(a_desc.load([row, k]), b_desc.load([n, k]).T, s)
+        acc = tl.dot(s.to(tl.float16), v_desc.load([n, 0]), acc)
+    c_desc.store([row, 0], acc.to(tl.float16))
+
+
+@triton.jit
 def resumed(
     q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1758,6 +1777,7 @@ TWILL = {
     },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
+    "handed_on": {**HALF, "v": "*fp16:16", **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4},
     "resumed": STATE,
     "alternating": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "neighbours": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
@@ -2096,6 +2116,7 @@ VARIANTS = {
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "handed_on": ("handed_on", {}),
     "resumed": ("resumed", {}),
     "alternating": ("alternating", {}),
     "neighbours": ("neighbours", {}),

@@ -20,7 +20,7 @@ from twill.ir.problem import Time
 from twill.ir.statements import Accumulate
 from twill.ops.mma import copied_scales, inputs
 from twill.ops.table import role
-from twill.warp.dataflow import MMAS, Code, blocks, in_tensor_memory
+from twill.warp.dataflow import MMAS, Code, blocks, in_tensor_memory, zero
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tensor_placement import Extent, Moment, apart, moments, placed
 
@@ -519,8 +519,33 @@ def flagged(code: Code, loop: Loop, dot: Op) -> Accumulate:
             return "never"
         case False, True:
             return "not_first"
+        case _ if _zeroed(code, flag, dot):
+            return "always"
         case _:
             raise code.refuse("an MMA that adds to its accumulator now and then can not be generated", dot)
+
+
+def _zeroed(code: Code, flag: Value, dot: Op) -> bool:
+    """Whether a loop around carries the flag, false in its first iteration alone, and the accumulator holds
+    zeros before that loop: nothing but a store there and the MMA writes it."""
+    homes, buffer = blocks(code.function), dot.operands[2].id
+    bits = [_bit(code, value) for value in code.carried.get(flag.id, ())[:2]]  # initial, yielded
+    around = next((op for op in code.ops.values() if flag.id in _arguments(op)), None)
+    stores = [op for op in code.ops.values() if op is not dot and _writes(code, op, buffer)]
+    return (
+        bits == [False, True]
+        and around is not None
+        and any(op.index < around.index and homes[op.index] is homes[around.index] for op in stores)
+        and all(role(op) == "tensor_memory_store" and zero(code, op.operands[-2]) for op in stores)
+    )
+
+
+def _arguments(loop: Op) -> set[int]:
+    return {arg.id for region in loop.regions for block in region.blocks for arg in block.args}
+
+
+def _writes(code: Code, op: Op, buffer: int) -> bool:
+    return any(one.writes and one.buffer == buffer for one in accesses(code, op))
 
 
 def _bit(code: Code, value: Value) -> bool | None:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from twill.extract.dependence.loops import LOOPS
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
-from twill.ir.loop import Block, Function, MemDesc, Module, Op, Tensor, Value
+from twill.ir.loop import Block, Function, MemDesc, Module, Op, Tensor, Token, Value
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writes_global
 
 _MMAS: frozenset[Role] = frozenset({"wgmma", "dot", "tensor_memory_mma"})
+TOKEN = "!ttg.async.token"
 _LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
 
 
@@ -140,7 +141,8 @@ class _Kept:
 
     value: Value
     type: str
-    zero: str
+    begin: str
+    """What the loop begins with: a constant of zero, or the name of the token from before the loop."""
 
 
 def _edits(
@@ -188,18 +190,38 @@ def _kept(
     read = _read_after(function, staying) - again
     found = list[_Kept]()
     for value in (value for op in staying for value in op.results if value.id in read):
-        kind, zero = type_text(module, value.type), zero_text(module, value.type)
-        if kind is None or zero is None or "#" in value.name:
+        ordering = isinstance(value.type, Token)
+        kind = TOKEN if ordering else type_text(module, value.type)
+        begin = _token_before(staying, value) if ordering else zero_text(module, value.type)
+        if kind is None or begin is None or "#" in value.name:
             return None
-        found.append(_Kept(value, kind, zero))
+        found.append(_Kept(value, kind, begin))
     return tuple(found)
+
+
+def _token_before(staying: Sequence[Op], value: Value) -> str | None:
+    """The token from before the loop that a token of it follows; None where its buffer is the loop's own."""
+    makers = {made.id: op for op in staying for made in op.results}
+    while (maker := makers.get(value.id)) is not None:
+        before = next((one for one in maker.operands if isinstance(one.type, Token)), None)
+        if before is None or "#" in before.name:
+            return None
+        value = before
+    return value.name
 
 
 def _head(prefix: str, kept: Sequence[_Kept]) -> str:
     """Constants and the loop's header. Results keep the names that the values have inside."""
     bounds = [f"{prefix}_{name} = {constant(number, 'i32')}" for name, number in (("lower", 0), ("upper", 1))]
-    zeros = [f"{prefix}_zero{i} = {named('constant')} {one.zero}" for i, one in enumerate(kept)]
-    pairs = ", ".join(f"{prefix}_arg{i} = {prefix}_zero{i}" for i, _ in enumerate(kept))
+    zeros = [
+        f"{prefix}_zero{i} = {named('constant')} {one.begin}"
+        for i, one in enumerate(kept)
+        if not isinstance(one.value.type, Token)
+    ]
+    pairs = ", ".join(
+        f"{prefix}_arg{i} = {one.begin if isinstance(one.value.type, Token) else f'{prefix}_zero{i}'}"
+        for i, one in enumerate(kept)
+    )
     types = ", ".join(one.type for one in kept)
     results = ", ".join(one.value.name for one in kept)
     carried = f"iter_args({pairs}) -> ({types}) " if kept else ""
