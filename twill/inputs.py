@@ -286,7 +286,10 @@ def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
 
 def _nothing(module: Module, found: tuple[Loop, ...]) -> TwillError:
     if not found:
-        return TwillError(f"{module.file} has no loop")
+        return TwillError(
+            f"{module.file} has no loop",
+            help="loops with a dot (tt.dot) are scheduled; other kernels are best left to Triton",
+        )
     refused = [loop for loop in found if loop.tensor_ops and loop.innermost] or [found[-1]]
     return together(_refused(module, loop) for loop in refused) or _refused(module, refused[0])
 

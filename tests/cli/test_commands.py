@@ -64,6 +64,19 @@ def test_a_graph_of_no_machine_is_named_alone(tmp_path: Path, capsys: pytest.Cap
     assert capsys.readouterr().out.startswith("figure1: optimal\n")
 
 
+def test_a_schedule_that_cannot_be_written_is_printed(
+    graph: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(folder: Path, files: object) -> list[Path]:
+        raise OSError(28, "No space left on device", str(folder / "graph.png"))
+
+    monkeypatch.setattr("twill.cli.schedule.write_all", full)
+    assert run(["schedule", graph, "--out", str(tmp_path / "out")]) == 2
+    out, errors = capsys.readouterr()
+    assert "figure1 on figure1: optimal" in out
+    assert errors.splitlines()[-1].endswith("graph.png: No space left on device")
+
+
 def test_schedule_prints_the_answer_of_figure_1(graph: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["schedule", graph]) == 0
     out = capsys.readouterr().out

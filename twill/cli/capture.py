@@ -45,5 +45,7 @@ def capture(ctx: click.Context, command: tuple[str, ...], out: Path) -> None:
             f"{kernel['id']} ({kernel['configuration']}): {count} launch{'es' if count != 1 else ''},"
             f" {different} different"
         )
+    if not kernels:
+        click.echo("warning: no Triton kernel with a dot was launched", err=True)
     click.echo(f"wrote {out}: {len(kernels)} kernel{'s' if len(kernels) != 1 else ''}", err=True)
     ctx.exit(status)

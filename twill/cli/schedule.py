@@ -177,15 +177,18 @@ def _with_problem(result: Result, case: Case) -> Result:
 
 
 def _show(case: Case, result: Result, search: Options, several: bool, options: CommandOptions) -> None:
-    """Write and print a result."""
+    """Write and print a result. It is printed also where it cannot be written, which a search of minutes
+    must not be lost to."""
     if options["reproducible"]:
         result = timeless(result)
-    if options["out"]:
-        _write(case, result, search, folder_of(options["out"], case, several), options)
-    if options["as_json"]:
-        click.echo(_one_line(write_schedule(result, search)))
-    else:
-        _print(result, cost_notes(case, result))
+    try:
+        if options["out"]:
+            _write(case, result, search, folder_of(options["out"], case, several), options)
+    finally:
+        if options["as_json"]:
+            click.echo(_one_line(write_schedule(result, search)))
+        else:
+            _print(result, cost_notes(case, result))
 
 
 def _one_line(document: str) -> str:

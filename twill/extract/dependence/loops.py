@@ -171,7 +171,11 @@ def outer(inner: tuple[Op, ...]) -> Refusal | None:
 def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
     if any(is_mma(op) for op in inner):
         return None
-    return Refusal("it has no tensor core work", op.location)
+    return Refusal(
+        "it has no tensor core work",
+        op.location,
+        "loops with a dot (tt.dot) are scheduled; other kernels are best left to Triton",
+    )
 
 
 def specialization(op: Op, inner: tuple[Op, ...], specialized: bool) -> Refusal | None:
