@@ -1377,6 +1377,25 @@ def overturned(
 
 
 @triton.jit
+def retained(q, k, v, o, M, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """o = (q @ k.T / 8 * decay) @ v, where the decay of a score follows from its place (retention)."""
+    q_desc = tl.make_tensor_descriptor(q, [M, DIM], [DIM, 1], [BLOCK, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [N, DIM], [DIM, 1], [BLOCK, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [N, DIM], [DIM, 1], [BLOCK, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [M, DIM], [DIM, 1], [BLOCK, DIM])
+    row = tl.program_id(0) * BLOCK
+    m, n = row + tl.arange(0, BLOCK), tl.arange(0, BLOCK)
+    x = q_desc.load([row, 0])
+    acc = tl.zeros([BLOCK, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        far = m[:, None] - (i + n)[None, :]
+        weights = tl.where(far >= 0, tl.exp(far.to(tl.float32) * -0.05), 0.0)
+        scores = tl.dot(x, k_desc.load([i, 0]).T) * 0.125 * weights
+        acc = tl.dot(scores.to(tl.float16), v_desc.load([i, 0]), acc)
+    o_desc.store([row, 0], acc.to(tl.float16))
+
+
+@triton.jit
 def halves(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1804,6 +1823,9 @@ TWILL = {
     "tilted": {
         **dict.fromkeys("qkvo", "*fp16:16"), "g": "*fp32:16", "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 64, "num_warps": 4,
     },
+    "retained": {
+        **dict.fromkeys("qkvo", "*fp16:16"), "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 128, "num_warps": 4,
+    },
     "sieved": {
         **dict.fromkeys("qkvo", "*fp16:16"), "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 64, "num_warps": 4,
     },
@@ -2141,6 +2163,7 @@ VARIANTS = {
     "tilted": ("tilted", {}),
     "gauged": ("gauged", {}),
     "sieved": ("sieved", {}),
+    "retained": ("retained", {}),
     "overturned": ("overturned", {}),
     "halves": ("halves", {}),
     "dequantized": ("dequantized", {}),

@@ -85,7 +85,7 @@ BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4")
 BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
-    *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on"),
+    *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
     *("matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low"),
     *BLOCK_SCALED,
 )

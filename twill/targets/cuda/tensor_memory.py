@@ -196,9 +196,14 @@ def _factor(elements: Elements, streams: Sequence[Stream], own: str, form: Sprea
     if not isinstance(elements, Paired) or elements.function != "multiply_pair":
         return None
     factors = [one for one in elements.operands if not isinstance(one, Stream)]
-    found = {factor(form.point(register)) for factor in factors for register in ("0", "i_")}
     alone = len(streams) == 1 and streams[0] in elements.operands and streams[0].address == own
-    return found.pop() if alone and len(factors) == 1 and len(found) == 1 else None
+    if not alone or len(factors) != 1:
+        return None
+    try:
+        found = {factors[0](form.point(register)) for register in ("0", "i_")}
+    except ValueError:  # computed from the tile itself
+        return None
+    return found.pop() if len(found) == 1 else None
 
 
 def _unless_one(factor: str | None, lines: list[str]) -> list[str]:
