@@ -55,6 +55,14 @@ LEFT = {
     "plain": "x = tl.load(a + m[:, None] * stride + kk[None, :])",
     "wide": "x = tl.load(a + m.to(tl.int64)[:, None] * stride + kk[None, :], (kk < K)[None, :], other=0.0)",
     "gathered": "x = tl.load(a + tl.load(rows + m)[:, None] * K + kk[None, :], (kk < K)[None, :], other=0.0)",
+    "carried": "x = tl.load(walk, (kk < K)[None, :], other=0.0)\nwalk += BLOCK_K",
+    "nibbles": """\
+here = k // 2 + hs
+both = tl.load(packed + m[:, None] * (K // 2) + here[None, :], (here < K // 2)[None, :], other=0)
+x = tl.join((both & 15).to(tl.float32), (both >> 4).to(tl.float32)).reshape(BLOCK_M, BLOCK_K).to(TYPE)""",
+    "halved": """\
+pairs = tl.load(a + m[:, None] * K + (2 * k + js)[None, :], ((2 * k + js) < K)[None, :], other=0.0)
+x, _ = tl.split(pairs.reshape(BLOCK_M, BLOCK_K, 2))""",
     "conditional": """\
 if k + BLOCK_K > K:
     x = tl.load(a + m[:, None] * K + kk[None, :], (kk < K)[None, :], other=0.0)
@@ -93,6 +101,22 @@ for t in range(tl.program_id(0), tl.cdiv(M, BLOCK_M), tl.num_programs(0)):
 BODIES = {
     "plain": "acc = tl.dot(x, y, acc, out_dtype=ACC)",
     "skipped": "if tl.load(flags + k // BLOCK_K) % 2 == 0:\n    acc = tl.dot(x, y, acc, out_dtype=ACC)",
+    "either": """\
+if tl.load(flags + k // BLOCK_K) % 2 == 0:
+    acc = tl.dot(x, y, acc, out_dtype=ACC)
+else:
+    acc = tl.dot(x, y * 2, acc, out_dtype=ACC)""",
+    "scanned": "s = tl.dot(x, y, out_dtype=ACC)\nacc += tl.cumsum(s, 1)",
+    "indices": "s = tl.dot(x, y, out_dtype=ACC)\nfirst = tl.minimum(first, tl.argmax(s, 1))\nacc += s",
+    "stepping": """\
+w = tl.load(weights + base + cs)
+base = tl.where(k % (3 * BLOCK_K) == 0, base + BLOCK_N, base)
+acc += tl.dot(x, y, out_dtype=ACC) * w[None, :].to(ACC)""",
+    "rivals": """\
+s = tl.dot(x, y, out_dtype=ACC)
+tl.atomic_add(sums + n, tl.sum(s, 0), wide)
+tl.atomic_max(sums + n, tl.max(s, 0), wide)
+acc += s""",
     "fading": "acc = acc * 2 + tl.dot(x, y, out_dtype=ACC)",
     "highest": "s = tl.dot(x, y, out_dtype=ACC)\nbest = tl.maximum(best, tl.max(s, 1))\nacc += s",
     "sums": "s = tl.dot(x, y, out_dtype=ACC)\ntotal += tl.sum(s, 0)\nacc = tl.maximum(acc, s)",
@@ -128,6 +152,11 @@ peak = top""",
 BEFORE = {
     "highest": "best = tl.full([BLOCK_M], -1000, ACC)",
     "sums": "total = tl.zeros([BLOCK_N], ACC)",
+    "indices": "first = tl.full([BLOCK_M], 1000, tl.int32)",
+    "stepping": "base = 0",
+    "carried": "walk = a + m[:, None] * K + ks[None, :]",
+    "nibbles": "hs = tl.arange(0, BLOCK_K // 2)",
+    "halved": "js = tl.arange(0, 2 * BLOCK_K)",
     "lagging": "before = tl.zeros([BLOCK_M, BLOCK_N], ACC)",
     "counted": "count = 0",
     "pair": "other = tl.zeros([BLOCK_M, BLOCK_N], ACC)",
@@ -138,6 +167,7 @@ BEHIND = {
     "highest": "tl.store(o + m, best.to(tl.float32))",
     "sums": "tl.store(o + n, total.to(tl.float32))",
     "counted": "acc += count.to(ACC)",
+    "indices": "tl.store(rows + m, first, tall)",
     "pair": "acc += tl.maximum(other, 1)",
     "peeked": "acc += seen[:, None]",
     "online": "acc = acc / weight[:, None]\ntl.store(o + m, peak + tl.log2(weight))",
@@ -147,6 +177,11 @@ STORES = {
     "masked": "tl.store(at, acc.to(tl.float32), inside)",
     "again": "tl.store(at, tl.load(at, inside, other=0.0) * 0.5 + acc, inside)",
     "atomic": "tl.atomic_add(at, acc.to(tl.float32), inside)",
+    "reloaded": """\
+tl.store(at, acc.to(tl.float32), inside)
+tl.debug_barrier()
+seen_again = tl.load(at, inside, other=0.0)
+tl.store(notes + m[:, None] * N + n[None, :], seen_again * 2, inside)""",
     "two": """\
 d_desc.store([row, col], acc.to(tl.float32))
 tl.store(o + m, tl.sum(acc, 1).to(tl.float32), tall)""",
@@ -157,12 +192,13 @@ RETURNS = (
     "if tl.load(flags + tl.program_id(1)) % 4 == 3:\n    return",
 )
 POINTERS = {
-    **dict.fromkeys(("d", "o", "notes", "sums"), "*fp32:16"),
+    **dict.fromkeys(("d", "o", "notes", "sums", "weights"), "*fp32:16"),
+    "packed": "*i8:16",
     **dict.fromkeys(("rows", "bounds", "flags"), "*i32:16"),
 }
 SCALARS = ("M", "N", "K", "stride")
-WHOLE = ("highest", "lagging", "peeked", "sums", "added", "online", "chained")
-UNFIT = {"int8": WHOLE, "tf32": ("twice",)}
+WHOLE = ("highest", "lagging", "peeked", "sums", "added", "online", "chained", "rivals", "scanned")
+UNFIT = {"int8": WHOLE, "tf32": ("twice", "indices")}
 """Bodies that a type does not have: sums of floats, or operands of 8 bits from an accumulator; masks by the
 sign of what is rounded."""
 
@@ -210,7 +246,7 @@ def _text(settings: Mapping[str, object], inner: str, element: str, parts: Seque
     constants = [f"{name}: tl.constexpr" for name in settings if name.startswith("BLOCK")]
     arguments = [name for name in settings if not name.startswith(("BLOCK", "num_"))]
     accumulator = "tl.int32" if element == "int8" else "tl.float32"
-    code = "\n".join(("kk = k + ks", LEFT[left], RIGHT[way], BODIES[body].replace("TYPE", inner)))
+    code = "\n".join(("kk = k + ks", LEFT[left], RIGHT[way], BODIES[body])).replace("TYPE", inner)
     around = LOOPS[loop]
     depth = len(around.splitlines()[-1]) - len(around.splitlines()[-1].lstrip())
     deeper = depth + (4 if around.endswith(":") else 0)
@@ -222,6 +258,7 @@ def _text(settings: Mapping[str, object], inner: str, element: str, parts: Seque
         *_descriptors(left, way, store),
         "acc = tl.zeros([BLOCK_M, BLOCK_N], ACC)",
         *BEFORE.get(body, "").splitlines(),
+        *BEFORE.get(left, "").splitlines(),
         *around.splitlines(),
         *textwrap.indent(code, " " * deeper).splitlines(),
         *BEHIND.get(body, "").splitlines(),
