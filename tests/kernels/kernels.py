@@ -2147,6 +2147,7 @@ VARIANTS = {
     "overwritten": ("overwritten", {}),
     "continued": ("continued", {}),
     "matmul_low": ("matmul", {"BLOCK_M": 64}),
+    "matmul_wide": ("matmul", {"BLOCK_N": 256, "num_warps": 4}),
     "matmul_half_low": ("matmul_into", {"BLOCK_M": 64, "num_warps": 4}),
     "matmul_integer_low": (
         "matmul_into",

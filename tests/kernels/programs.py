@@ -45,7 +45,18 @@ FORMS = (
         "rotated",
         "crests",
     ),
-    *("surrounded", "straight", "guarded", "skipping", "prefixes", "halves", "dequantized", "centered", "tilted", "gauged"),
+    *(
+        "surrounded",
+        "straight",
+        "guarded",
+        "skipping",
+        "prefixes",
+        "halves",
+        "dequantized",
+        "centered",
+        "tilted",
+        "gauged",
+    ),
     *("sieved", "overturned"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     "settled",
@@ -55,7 +66,19 @@ FORMS = (
     "ahead",
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer", "matmul_32_half"),
     *("nearest", "nearest_across", "nearest_32"),
-    *("jumping", "query_gradient", "query_gradient_16", "queries", "masked", "deflated", "faded", "aged", "gram", "decayed", "columns"),
+    *(
+        "jumping",
+        "query_gradient",
+        "query_gradient_16",
+        "queries",
+        "masked",
+        "deflated",
+        "faded",
+        "aged",
+        "gram",
+        "decayed",
+        "columns",
+    ),
     *("wrapped", "wrapped_e4m3", "wrapped_integer", "wrapped_bytes"),
     *("highest_bytes", "strips", "noted", "scaled_columns", "scored", "summed_columns", "summed_columns_16"),
     *("turned", "turned_32", "chosen", "columns_bytes", "columns_bytes_16"),
@@ -86,7 +109,7 @@ BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
-    *("matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low"),
+    *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low"),
     *BLOCK_SCALED,
 )
 PAIRED = tuple(
@@ -188,7 +211,9 @@ def joined(kernels: Sequence[str]) -> str:
         instructions |= {line for line in lines if line.startswith("TWILL_WGMMA")}
         kept = "\n".join(line for line in lines if not line.startswith(("TWILL_WGMMA", "#include")))
         texts.append(
-            re.sub(rf"\b{name}_((?:tma_)?(?:alone_)?kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept)
+            re.sub(
+                rf"\b{name}_((?:tma_)?(?:alone_)?kernel|launch)\b", rf"{kernel.replace('.', '_')}_\1", kept
+            )
         )
     headers = ["twill.cuh", *(["tcgen05.cuh"] if {"sm100"} == set(map(architecture, kernels)) else [])]
     head = ["#include <cuda_runtime.h>", *(f'#include "{one}"' for one in headers), *sorted(instructions)]

@@ -252,28 +252,39 @@ __device__ __forceinline__ Value (&tile_elements(Value (&tile)[Size]))[Count] {
     return reinterpret_cast<Value (&)[Count]>(tile[First]);
 }
 
-/// Loads columns from `address` on, 4 or more, a power of two, and waits for them.
+/// Loads columns from `address` on, 4 or more, a power of two, and waits for them; 128 at a time, so that what
+/// is made of some may take fewer registers before others come.
 template <int Half = 0, class Value, int Size>
 __device__ __forceinline__ void tensor_memory_load_tile(Value (&value)[Size], uint32_t address) {
+    static_assert(Size <= 256 && Size >= 4 && (Size & (Size - 1)) == 0, "4 to 256 columns");
     constexpr int chunk = Size < 32 ? Size : 32;
-    tensor_memory_load<Half>(tile_elements<0, chunk>(value), address);
-    if constexpr (Size > 32) tensor_memory_load<Half>(tile_elements<32, chunk>(value), address + 32);
-    if constexpr (Size > 64) {
-        tensor_memory_load<Half>(tile_elements<64, chunk>(value), address + 64);
-        tensor_memory_load<Half>(tile_elements<96, chunk>(value), address + 96);
+    if constexpr (Size > 128) {
+        tensor_memory_load_tile<Half>(tile_elements<0, 128>(value), address);
+        tensor_memory_load_tile<Half>(tile_elements<128, 128>(value), address + 128);
+    } else {
+        tensor_memory_load<Half>(tile_elements<0, chunk>(value), address);
+        if constexpr (Size > 32) tensor_memory_load<Half>(tile_elements<32, chunk>(value), address + 32);
+        if constexpr (Size > 64) {
+            tensor_memory_load<Half>(tile_elements<64, chunk>(value), address + 64);
+            tensor_memory_load<Half>(tile_elements<96, chunk>(value), address + 96);
+        }
+        tensor_memory_wait_load(value);
     }
-    static_assert(Size <= 128 && Size >= 4 && (Size & (Size - 1)) == 0, "4 to 128 columns");
-    tensor_memory_wait_load(value);
 }
 
 /// The same of sums of 16 bits: `Size` words of two columns each.
 template <int Half = 0, int Size>
 __device__ __forceinline__ void tensor_memory_load_packed_tile(uint32_t (&value)[Size], uint32_t address) {
+    static_assert(Size <= 128 && Size >= 4 && (Size & (Size - 1)) == 0, "8 to 256 columns");
     constexpr int chunk = Size < 32 ? Size : 32;
-    tensor_memory_load_packed<Half>(tile_elements<0, chunk>(value), address);
-    if constexpr (Size > 32) tensor_memory_load_packed<Half>(tile_elements<32, chunk>(value), address + 64);
-    static_assert(Size <= 64 && Size >= 4 && (Size & (Size - 1)) == 0, "8 to 128 columns");
-    tensor_memory_wait_load(value);
+    if constexpr (Size > 64) {
+        tensor_memory_load_packed_tile<Half>(tile_elements<0, 64>(value), address);
+        tensor_memory_load_packed_tile<Half>(tile_elements<64, 64>(value), address + 128);
+    } else {
+        tensor_memory_load_packed<Half>(tile_elements<0, chunk>(value), address);
+        if constexpr (Size > 32) tensor_memory_load_packed<Half>(tile_elements<32, chunk>(value), address + 64);
+        tensor_memory_wait_load(value);
+    }
 }
 
 /// Waits for this thread's tensor-memory stores (tcgen05.wait::st).
