@@ -206,8 +206,9 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         module = read(bare(module.text), module.file)
     if inputs.persistent:
         from twill.extract.frontend.persistent import persistent
+        from twill.extract.rewrite.early_return import structured
 
-        module = persistent(module, in_order=inputs.in_order)
+        module = persistent(structured(module), in_order=inputs.in_order)
     if inputs.own_descriptors:
         from twill.extract.frontend.descriptors import device_descriptors
 
@@ -228,6 +229,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
     from twill.extract.rewrite.device_maps import on_the_device
+    from twill.extract.rewrite.early_loads import loaded_early
     from twill.extract.rewrite.early_return import structured
     from twill.extract.rewrite.flattened_loops import unflattened
     from twill.extract.rewrite.fresh_accumulators import fresh
@@ -254,7 +256,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
     plain = without_tensor_copies(loaded_in_place(from_iteration(in_loops(split_branches(flat)))))
-    return literal_layouts(on_the_device(plain), everywhere=everywhere)
+    return literal_layouts(on_the_device(loaded_early(plain)), everywhere=everywhere)
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:

@@ -24,7 +24,7 @@ BUMPED = {"M": 128, "N": 128, "K": 192, "stride": 192}
         ("clamped", {"M": 128, "N": 128, "K": 192}, True),
         ("clamped", {"M": 256, "N": 128, "K": 192}, True),
         ("clamped", {"M": 112, "N": 128, "K": 192}, False),
-        ("gathered_rows", {"M": 100}, False),
+        ("gathered_rows", {"M": 100}, True),
         ("columns", {"M": 64, "N": 64, "K": 96}, True),
         ("columns", {"M": 48, "N": 64, "K": 80}, True),
         ("decayed", {"K": 250, "stride": 128}, True),

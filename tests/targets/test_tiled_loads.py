@@ -3,11 +3,14 @@
 import pytest
 
 from tests.kernels.programs import program
+from twill.extract.reader.ttgir import read
+from twill.extract.rewrite.makers import makers_of
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
-from twill.targets.cuda.polynomials import Atom, Polynomial, atom, number, text
+from twill.targets.cuda.polynomials import Atom, Polynomial, Scalars, atom, number, text
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.targets.cuda.tiled_loads import TiledLoad, tiled
+from twill.targets.hopper import source
 
 X, Y = atom(Atom(1)), atom(Atom(2))
 
@@ -70,6 +73,17 @@ def test_rows_at_numbers_in_memory_are_left_to_copies() -> None:
     assert found["%y_36"] is not None
 
 
+def test_a_tile_beside_copies_is_started_by_one_of_the_threads_that_copy() -> None:
+    made = program("gathered_rows")
+    form = tiled_form(made)
+    assert form
+    assert [form.program.value(form.program.op(op).result.id).name for op in form.loads] == ["%y_36"]
+    assert {one.filled_by for one in form.program.channels} == {"cp_async"}
+    assert [group.warps for group in form.program.groups] == [group.warps for group in made.groups]
+    text = source(made)
+    assert text.count("mbarrier_expect(") == text.count("tma_load(") > 0
+
+
 def test_what_only_pointers_need_is_not_computed() -> None:
     """`bumped` advances its pointers by N * 64, of which the coordinates are free; a tile of `clamped` that
     lies outside of its map is copied, with all that its pointers need."""
@@ -81,3 +95,19 @@ def test_what_only_pointers_need_is_not_computed() -> None:
         made, form = program(kernel), tiled_form(program(kernel))
         assert form
         assert kept(made) - kept(form.program) == gone
+
+
+def test_a_remainder_stays_whole() -> None:
+    """As a difference it would have a term that is subtracted, as no coordinate may have."""
+    lines = (
+        *("%a = tt.get_program_id x : i32", "%q = arith.divsi %a, %n : i32", "%p = arith.muli %n, %q : i32"),
+        *("%r = arith.subi %a, %p : i32", "%d = arith.subi %p, %a : i32"),
+    )
+    body = "\n".join(f"    {line} loc(unknown)" for line in lines)
+    head = 'module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {\n  tt.func public @f(%n: i32) {\n'
+    (function,) = read(f"{head}{body}\n    tt.return loc(unknown)\n  }}\n}}\n", "f").functions
+    makers = makers_of(function.walk())
+    scalars = Scalars(lambda value: makers.by_value.get(value.id), frozenset(), frozenset())
+    values = {value.name: value for op in function.walk() for value in op.results}
+    assert scalars.of(values["%r"]) == atom(Atom(values["%r"].id))
+    assert scalars.of(values["%d"]) == scalars.of(values["%p"]) - scalars.of(values["%a"])

@@ -29,6 +29,7 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
         ThreadCoordinates thread(0);
         uint32_t count_acc_47_acc_49 = 0;
         int32_t trips_0 = 0;
+        float acc_20[2];
         float acc_45[64];
         float acc_46[64];
         float* addptr_27;
@@ -38,12 +39,14 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
         int32_t get_program_id_0;
         int32_t muli_1;
         int32_t muli_3;
-        // muli.3 (tests/kernels/ttgir/epilogue.sm90.ttgir:41:10)
+        // load.acc_20 (tests/kernels/ttgir/epilogue.sm90.ttgir:42:816)
         {
             get_program_id_0 = int32_t(blockIdx.x);
             muli_1 = get_program_id_0 * 128;
             const int32_t get_program_id_2_ = int32_t(blockIdx.y);
             muli_3 = get_program_id_2_ * 128;
+            #pragma unroll
+            for (int i_ = 0; i_ < 2; ++i_) acc_20[i_] = (((muli_1 + int32_t(thread.row + 8 * i_)) < M) ? *(scale + (muli_1 + int32_t(thread.row + 8 * i_))) : 1.0f);
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -100,12 +103,9 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
             float acc_13_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) acc_13_[i_] = (acc_46[i_] + acc_10_[i_ / 4 * 2 + i_ % 2]);
-            float acc_20_[2];
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) acc_20_[i_] = (((muli_1 + int32_t(thread.row + 8 * i_)) < M) ? *(scale + (muli_1 + int32_t(thread.row + 8 * i_))) : 1.0f);
             float acc_23_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) acc_23_[i_] = (acc_13_[i_] * acc_20_[i_ / 2 % 2]);
+            for (int i_ = 0; i_ < 64; ++i_) acc_23_[i_] = (acc_13_[i_] * acc_20[i_ / 2 % 2]);
             float gate_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) gate_[i_] = (-acc_23_[i_]);

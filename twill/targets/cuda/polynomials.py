@@ -148,7 +148,7 @@ class Scalars:
                 return self.of(maker.operands[0]) + self.of(maker.operands[1])
             case "subtract":
                 assert maker
-                return self.of(maker.operands[0]) - self.of(maker.operands[1])
+                return None if self._remains(maker) else self._difference(maker)
             case "multiply":
                 assert maker
                 return self.of(maker.operands[0]) * self.of(maker.operands[1])
@@ -156,6 +156,23 @@ class Scalars:
                 return self.of(maker.operands[0])
             case _:
                 return None
+
+    def _difference(self, op: Op) -> Polynomial:
+        return self.of(op.operands[0]) - self.of(op.operands[1])
+
+    def _remains(self, op: Op) -> bool:
+        """Whether a difference is a remainder, `a - a / b * b`: written out, it would be a sum in which
+        something is subtracted, which no coordinate of a tensor map may be."""
+        product = self.makers(op.operands[1])
+        if product is None or role(product) != "multiply":
+            return False
+        pairs = (product.operands, product.operands[::-1])
+        return any(self._divides(quotient, (op.operands[0], by)) for quotient, by in pairs)
+
+    def _divides(self, value: Value, numbers: tuple[Value, ...]) -> bool:
+        maker = self.makers(value)
+        own = maker.operands if maker is not None and role(maker) == "divide" else ()
+        return tuple(one.id for one in own) == tuple(one.id for one in numbers)
 
 
 def text(polynomial: Polynomial, names: Callable[[int], str], type: str) -> str:

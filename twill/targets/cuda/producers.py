@@ -160,12 +160,24 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
 def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     """The loads of a slot. Asynchronous copies are started before threads wait for what they load."""
     passing = [load for load in it.loads if load.along is not None]
-    lines = [line for load in it.loads if load.along is None for line in _copies(emitter, it, load, n)]
+    copied = [load for load in it.loads if load.along is None]
+    lines = [line for load in copied for line in _copied_or_started(emitter, it, load, n)]
     used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))
     room = _room(emitter) - used
     equal = [load for load in passing if _equal(emitter, *_loaded(emitter, it, load))]
     lines += [line for load in equal for line in _first_stored(emitter, it, load, n)]
     return [*lines, *loaded([_loading(emitter, it, one, n) for one in passing if one not in equal], room)]
+
+
+def _copied_or_started(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
+    """A load by copies; by TMA where the tensor map of a tile beside them is at hand: one thread makes the
+    slot's phase wait for its bytes, before it arrives for its copies."""
+    channel = emitter.program.channel(it.channel)
+    if channel.filled_by != "cp_async" or load.ops[-1] not in emitter.tiled:
+        return _copies(emitter, it, load, n)
+    size = channel.tensors[load.tensor].bytes
+    expect = f"mbarrier_expect({channel_name(it.channel)}.full({n}), {size});"
+    return ["if (thread.leader) {", *indented([expect, *_tile(emitter, it, load)]), "}"]
 
 
 def _room(emitter: Emitter) -> int:

@@ -90,7 +90,8 @@ def convert(scope: Scope, op: Op) -> None:
     assert isinstance(source, Tensor)
     assert isinstance(result, Tensor)
     seen = form if isinstance(form, Held) else turned(form, source, result)
-    if scope.narrow or not moves(source, result) or (seen is not form and _known(seen, result)):
+    computed = not isinstance(seen, Held) and _known(seen, result)
+    if scope.narrow or not moves(source, result) or computed:
         scope.values[op.result.id] = seen
         return
     if (tile := scope.read_from.get(op.operands[0].id)) is not None:

@@ -4,10 +4,14 @@ Takes a `Program`; gives the same with channels that TMA fills, and the loads by
 host that makes their tensor maps and decides by the arguments of a launch.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import TypeAlias
 
 from twill.ir.channels import Channel
+from twill.ir.loop import Scalar, Value
+from twill.ir.operands import Read
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import (
     Compute,
@@ -15,6 +19,7 @@ from twill.ir.statements import (
     OrderBarrierWait,
     ProducerLoad,
     ProducerStore,
+    Statement,
     Statements,
     StoreTile,
     TileLoad,
@@ -26,7 +31,7 @@ from twill.targets.cuda.names import c_name, tensor_map
 from twill.targets.cuda.polynomials import Polynomial, text
 from twill.targets.cuda.tiled_loads import TiledLoad, tiled
 from twill.warp.channels import LOADED
-from twill.warp.dataflow import Code, cone, read
+from twill.warp.dataflow import Code, cheap, cone, read
 from twill.warp.dead_code import without_dead_code
 from twill.warp.thread_block import ONE_WARP, first_warp, variables
 
@@ -49,27 +54,82 @@ class TiledForm:
 
 
 def tiled_form(program: Program) -> TiledForm | None:
-    """The kernel with TMA in every channel whose copies all are such loads; None where there is none, or the
-    lines of all tiles are short."""
+    """The kernel with TMA in every channel whose copies all are such loads, and for such loads beside other
+    copies; None where there is none, or the lines of all tiles are short."""
     loads = dict[int, TiledLoad]()
     by_channel: dict[str, list[TiledLoad | None]] = {}
     copying = {channel.id: channel for channel in program.channels if channel.filled_by == "cp_async"}
-    for group in program.groups:
-        for one in walk(group.body):
-            if isinstance(one, ProducerLoad) and one.channel in copying:
-                found = [_tiled(program, load, copying[one.channel]) for load in one.loads]
-                by_channel.setdefault(one.channel, []).extend(found)
+    for fill, known in _fills(program):
+        if fill.channel in copying:
+            found = [_tiled(program, load, copying[fill.channel], known) for load in fill.loads]
+            by_channel.setdefault(fill.channel, []).extend(found)
     changed = [name for name, found in by_channel.items() if all(found)]
-    for name in changed:
-        loads |= {one.op: one for one in by_channel[name] if one}
+    for name, found in by_channel.items():
+        loads |= {one.op: one for one in found if one and (name in changed or _beside(program, one))}
     if all(one.tile.width < LINE for one in loads.values()):
         return None
     channels = tuple(replace(one, filled_by="tma") if one.id in changed else one for one in program.channels)
     code = read(program.module, program.function)
-    bodies = (_without_pointers(code, group, loads) for group in program.groups)
+    bodies = (_without_pointers(program, code, group, loads) for group in program.groups)
     groups = tuple(_narrowed(program, group, channels) for group in bodies)
     made = TiledForm(_launched(replace(program, channels=channels, groups=groups)), loads)
     return made if _alone(made, frozenset(changed)) else None
+
+
+def _beside(program: Program, load: TiledLoad) -> bool:
+    """Whether one thread starts a load while others copy the rest of a slot: of no tile that may lie outside
+    of its map, and of none whose lines are short."""
+    return not load.inside and load.tile.width >= LINE and program.cluster == 1
+
+
+# --- what a group knows -------------------------------------------------------------------------------------
+
+
+Known: TypeAlias = tuple[Read, ...]
+"""Numbers that a group has loaded, in variables: where tiles lie (the expert of a block of tokens)."""
+
+
+def _fills(program: Program) -> Iterator[tuple[ProducerLoad, Known]]:
+    """Everything that fills slots, with what is known there."""
+    found = list[tuple[ProducerLoad, Known]]()
+
+    def noted(fill: ProducerLoad, known: Known) -> ProducerLoad:
+        found.append((fill, known))
+        return fill
+
+    for group in program.groups:
+        _changed(program, group.body, (), noted)
+    yield from found
+
+
+def _changed(
+    program: Program,
+    body: Statements,
+    known: Known,
+    change: Callable[[ProducerLoad, Known], ProducerLoad],
+) -> Statements:
+    """The statements with what fills slots changed. What an iteration loads may be for another one."""
+    made = list[Statement]()
+    for one in body:
+        inside = partial(_changed, program, known=known, change=change)
+        made.append(change(one, known) if isinstance(one, ProducerLoad) else with_inner(one, inside))
+        if isinstance(one, Compute) and one.at.cycle is None:
+            numbers = (write for write in one.writes if _loaded_number(program, program.value(write.value)))
+            known = (*known, *(Read(write.value, write.register) for write in numbers))
+    return tuple(made)
+
+
+def _loaded_number(program: Program, value: Value) -> bool:
+    """Whether an integer is loaded, or follows from one that is."""
+    maker = program.op(value.producer) if value.producer is not None else None
+    if maker is None or not isinstance(value.type, Scalar) or not value.type.name.startswith("i"):
+        return False
+    return role(maker) == "pointer_load" or (
+        cheap(maker) and any(_loaded_number(program, one) for one in maker.operands)
+    )
+
+
+# --- the groups that load -----------------------------------------------------------------------------------
 
 
 def without_cluster(form: TiledForm) -> TiledForm:
@@ -77,34 +137,31 @@ def without_cluster(form: TiledForm) -> TiledForm:
     return TiledForm(replace(form.program, cluster=1), form.loads)
 
 
-def _without_pointers(code: Code, group: WarpProgram, loads: Mapping[int, TiledLoad]) -> WarpProgram:
+def _without_pointers(
+    program: Program, code: Code, group: WarpProgram, loads: Mapping[int, TiledLoad]
+) -> WarpProgram:
     """A group that no longer computes what only the pointers of its loads followed from."""
     if not group.only_moves:
         return group
 
-    def changed(statements: Statements) -> Statements:
-        return tuple(
-            _by_map(code, one, loads) if isinstance(one, ProducerLoad) else with_inner(one, changed)
-            for one in statements
-        )
-
-    body = without_dead_code(code, changed(group.body))
+    by_map = partial(_by_map, code, loads)
+    body = without_dead_code(code, _changed(program, group.body, (), by_map))
     return replace(group, body=body, variables=variables(code, body))
 
 
-def _by_map(code: Code, fill: ProducerLoad, loads: Mapping[int, TiledLoad]) -> ProducerLoad:
+def _by_map(code: Code, loads: Mapping[int, TiledLoad], fill: ProducerLoad, known: Known) -> ProducerLoad:
     """Loads that read what their coordinates need; as they were where one of them may lie outside of its map:
     all are copied then."""
     own = [loads.get(one.ops[-1]) for one in fill.loads]
-    if any(one is None or one.inside for one in own):
+    if any(one is not None and one.inside for one in own):
         return fill
-    return replace(
-        fill, loads=tuple(_at_corner(code, one, by) for one, by in zip(fill.loads, own, strict=True) if by)
-    )
+    pairs = zip(fill.loads, own, strict=True)
+    return replace(fill, loads=tuple(_at_corner(code, one, by, known) if by else one for one, by in pairs))
 
 
-def _at_corner(code: Code, load: TileLoad, own: TiledLoad) -> TileLoad:
+def _at_corner(code: Code, load: TileLoad, own: TiledLoad, known: Known) -> TileLoad:
     """With the operations and reads of its coordinates alone."""
+    load = _knowing(load, known)
     located = {one.value for one in load.reads}
     needed = {value for one in own.dimensions for value in one.coordinate.values}
     makers = [op for op in code.ops.values() if needed & {one.id for one in op.results} - located]
@@ -114,10 +171,16 @@ def _at_corner(code: Code, load: TileLoad, own: TiledLoad) -> TileLoad:
     return replace(load, ops=(*ops, load.ops[-1]), reads=reads)
 
 
-def _tiled(program: Program, load: TileLoad, channel: Channel) -> TiledLoad | None:
+def _knowing(load: TileLoad, known: Known) -> TileLoad:
+    read = {one.value for one in load.reads}
+    return replace(load, reads=(*load.reads, *(one for one in known if one.value not in read)))
+
+
+def _tiled(program: Program, load: TileLoad, channel: Channel, known: Known) -> TiledLoad | None:
     """The load by TMA. A tile that passes through registers takes a warpgroup, and no single warp, which
     starts loads by TMA, can bring it where it may lie outside of its map."""
-    found = tiled(program, load, channel.tensors[load.tensor])
+    tensor = channel.tensors[load.tensor]
+    found = tiled(program, load, tensor) or tiled(program, _knowing(load, known), tensor)
     return None if found and found.inside and load.along is not None else found
 
 
