@@ -9,6 +9,198 @@ TWILL_WGMMA_16(128, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+gathered_tma_kernel(const __grid_constant__ CUtensorMap map_y_36, __half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32_t N, int32_t K) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<7, 32768, Filling::cp_async> channel_x_32_y_36{memory, memory + 229376};
+    if (threadIdx.x == 0) {
+        channel_x_32_y_36.init(4, 8);
+        mbarrier_init_fence();
+        tma_prefetch(&map_y_36);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<48>();
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_x_32_y_36 = 0;
+        int32_t trips_0 = 0;
+        int32_t muli_1;
+        int32_t muli_10;
+        // muli.10 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:33:11)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_9_ = int32_t(blockIdx.y);
+            muli_10 = get_program_id_9_ * 128;
+        }
+        trips_0 = max(0, (K + 63) / 64);
+        {
+            // gathered/for.0: 2 stages, an iteration every 896 cycles
+            const int32_t n = trips_0;
+            int32_t kept_y_36_corner0;
+            {
+                kept_y_36_corner0 = int32_t(muli_10);
+            }
+            keep(kept_y_36_corner0);
+            uint32_t kept_x_32_to[1];
+            uint32_t kept_x_32_at0[8];
+            uint32_t kept_x_32_at1[1];
+            uint32_t kept_x_32_inside = 0;
+            {
+                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                kept_x_32_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_32_at0[i_] = uint32_t((((muli_1 + int32_t((row_ + 16 * i_))) < M) ? *(rows + (muli_1 + int32_t((row_ + 16 * i_)))) : 0) * K);
+                kept_x_32_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_32_inside |= uint32_t(((muli_1 + int32_t((row_ + 16 * i_))) < M)) << i_;
+            }
+            keep(kept_x_32_to);
+            keep(kept_x_32_at0);
+            keep(kept_x_32_at1);
+            keep(kept_x_32_inside);
+            if (n >= 1) {
+                // cycle 0, stage 0: copy x_32_y_36 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:76:15)
+                channel_x_32_y_36.producer_acquire(count_x_32_y_36);
+                if (thread.leader) {
+                    mbarrier_expect(channel_x_32_y_36.full(count_x_32_y_36), 16384);
+                    {
+                        tma_load(channel_x_32_y_36.slot(count_x_32_y_36) + 16384, &map_y_36, channel_x_32_y_36.full(count_x_32_y_36), int32_t(int32_t(0)), int32_t(kept_y_36_corner0));
+                    }
+                }
+                {
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                    const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36);
+                    __half* from_ = a + int32_t(kept_x_32_at1[0]) + int32_t(0);
+                    keep(from_);
+                    if (kept_x_32_inside == 255u && 63 < K) {
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]));
+                    } else {
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]), (kept_x_32_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
+                    }
+                }
+                channel_x_32_y_36.producer_commit(count_x_32_y_36);
+                auto position_x_32_y_36 = channel_x_32_y_36.position(count_x_32_y_36 + 1);
+                for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: copy x_32_y_36 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:76:15)
+                    channel_x_32_y_36.producer_acquire(position_x_32_y_36);
+                    if (thread.leader) {
+                        mbarrier_expect(channel_x_32_y_36.full(position_x_32_y_36), 16384);
+                        {
+                            tma_load(channel_x_32_y_36.slot(position_x_32_y_36) + 16384, &map_y_36, channel_x_32_y_36.full(position_x_32_y_36), int32_t(int32_t((i * 64))), int32_t(kept_y_36_corner0));
+                        }
+                    }
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_x_32_y_36.slot(position_x_32_y_36);
+                        __half* from_ = a + int32_t(kept_x_32_at1[0]) + int32_t((i * 64));
+                        keep(from_);
+                        if (kept_x_32_inside == 255u && (i * 64) + 63 < K) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]));
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_x_32_at0[i_]), (kept_x_32_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
+                        }
+                    }
+                    channel_x_32_y_36.producer_commit(position_x_32_y_36);
+                    position_x_32_y_36.advance();
+                }
+            }
+        }
+        count_x_32_y_36 += trips_0;
+    }
+    if (warp_index() - 4 < 8) {
+        registers_increase<224>();
+        // ---- group 1: 8 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_x_32_y_36 = 0;
+        int32_t trips_0 = 0;
+        float acc_23[64];
+        uint32_t convert_layout_32[8][4];
+        int32_t muli_1;
+        int32_t muli_10;
+        // addi.14 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:33:11)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_9_ = int32_t(blockIdx.y);
+            muli_10 = get_program_id_9_ * 128;
+        }
+        trips_0 = max(0, (K + 63) / 64);
+        {
+            // gathered/for.0: 2 stages, an iteration every 896 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_32_y_36.consumer_wait(count_x_32_y_36);
+                fence_async_shared();
+                // cycle 158, stage 0: dot.acc_39 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:79:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_32_y_36.slot(count_x_32_y_36) + 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_32_y_36.slot(count_x_32_y_36) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                auto position_x_32_y_36 = channel_x_32_y_36.position(count_x_32_y_36 + 1);
+                auto position1_x_32_y_36 = channel_x_32_y_36.position(count_x_32_y_36);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_32_y_36.consumer_wait(position_x_32_y_36);
+                    fence_async_shared();
+                    // cycle 158, stage 0: dot.acc_39 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:79:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_32_y_36.slot(position_x_32_y_36) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_32_y_36.slot(position_x_32_y_36) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_23, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_32_y_36.consumer_release(position1_x_32_y_36);
+                    position_x_32_y_36.advance();
+                    position1_x_32_y_36.advance();
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_23);
+                channel_x_32_y_36.consumer_release(count_x_32_y_36 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_23[i_] = 0.0f;
+            }
+        }
+        count_x_32_y_36 += trips_0;
+        // convert_layout.32 (tests/kernels/ttgir/gathered_rows.sm90.ttgir:99:11)
+        {
+            uint32_t truncf_24_[8][4];
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) truncf_24_[i_ / 4][i_ % 4] = pack_f16(acc_23[2 * i_], acc_23[2 * i_ + 1]);
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) convert_layout_32[i_ / 4][i_ % 4] = truncf_24_[i_ / 4][i_ % 4];
+        }
+        // store (tests/kernels/ttgir/gathered_rows.sm90.ttgir:100:5)
+        {
+            #pragma unroll
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_32[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_32[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if ((((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)) < N))) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8))), words_, true);
+            }
+        }
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -225,6 +417,14 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 gathered_launch(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_y_36;
+    bool by_tma = reinterpret_cast<uintptr_t>(b) % 16 == 0 && int64_t(K) > 0 && (int64_t(K)) % 8 == 0 && int64_t(N) > 0;
+    by_tma = by_tma && !tensor_map<2>(&map_y_36, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(int64_t(K)), uint64_t(int64_t(N))}, {uint64_t((int64_t(K)) * 2)}, {64, 128});
+    if (by_tma) {
+        if (const cudaError_t status = allow_shared_memory<gathered_tma_kernel>(230512)) return status;
+        gathered_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(map_y_36, a, b, c, rows, M, N, K);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = allow_shared_memory<gathered_kernel>(230512)) return status;
     gathered_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230512, stream>>>(a, b, c, rows, M, N, K);
     return cudaGetLastError();

@@ -10,6 +10,222 @@ TWILL_WGMMA_16(128, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+listed_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t N, int32_t K) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<3, 32768, Filling::cp_async> channel_x_28_y_35{memory, memory + 98304};
+    if (threadIdx.x == 0) {
+        channel_x_28_y_35.init(4, 8);
+        mbarrier_init_fence();
+        tma_prefetch(&map_y_35);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<144>();
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_x_28_y_35 = 0;
+        int32_t trips_0 = 0;
+        __half* a_2;
+        int32_t muli_1;
+        // muli.1 (tests/kernels/ttgir/listed.sm90.ttgir:29:10)
+        {
+            const int32_t a_ = int32_t(blockIdx.y);
+            int64_t* const a_0_ = starts + a_;
+            const int64_t a_1_ = *a_0_;
+            a_2 = (__half*)(a_1_);
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+        }
+        trips_0 = max(0, (K + 63) / 64);
+        {
+            // listed/for.0: 2 stages, an iteration every 2151 cycles
+            const int32_t n = trips_0;
+            bool kept_x_28_full = true;
+            {
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 32; ++i_) {
+                    kept_x_28_full = kept_x_28_full && ((muli_1 + int32_t((thread.warp + i_ * 4))) < M);
+                }
+            }
+            if (n >= 1) {
+                // cycle 0, stage 0: copy x_28_y_35 (tests/kernels/ttgir/listed.sm90.ttgir:68:15)
+                channel_x_28_y_35.producer_acquire(count_x_28_y_35);
+                if (thread.leader) {
+                    mbarrier_expect(channel_x_28_y_35.full(count_x_28_y_35), 16384);
+                    {
+                        tma_load(channel_x_28_y_35.slot(count_x_28_y_35) + 16384, &map_y_35, channel_x_28_y_35.full(count_x_28_y_35), int32_t(0), int32_t(int32_t(0)));
+                        tma_load(channel_x_28_y_35.slot(count_x_28_y_35) + 16384 + 8192, &map_y_35, channel_x_28_y_35.full(count_x_28_y_35), int32_t(0) + 64, int32_t(int32_t(0)));
+                    }
+                }
+                {
+                    const uint32_t to_ = channel_x_28_y_35.slot(count_x_28_y_35);
+                    [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                    __half* from0_ = a_2 + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t(0);
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
+                        uint32_t read_[32][2];
+                        if (kept_x_28_full) {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))));
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1);
+                            }
+                        } else {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                                read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                        }
+                    }
+                }
+                cp_async_wait();
+                fence_async_shared();
+                mbarrier_arrive(channel_x_28_y_35.full(count_x_28_y_35));
+                auto position_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35 + 1);
+                for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: copy x_28_y_35 (tests/kernels/ttgir/listed.sm90.ttgir:68:15)
+                    channel_x_28_y_35.producer_acquire(position_x_28_y_35);
+                    if (thread.leader) {
+                        mbarrier_expect(channel_x_28_y_35.full(position_x_28_y_35), 16384);
+                        {
+                            tma_load(channel_x_28_y_35.slot(position_x_28_y_35) + 16384, &map_y_35, channel_x_28_y_35.full(position_x_28_y_35), int32_t(0), int32_t(int32_t((i * 64))));
+                            tma_load(channel_x_28_y_35.slot(position_x_28_y_35) + 16384 + 8192, &map_y_35, channel_x_28_y_35.full(position_x_28_y_35), int32_t(0) + 64, int32_t(int32_t((i * 64))));
+                        }
+                    }
+                    {
+                        const uint32_t to_ = channel_x_28_y_35.slot(position_x_28_y_35);
+                        [[maybe_unused]] const uint32_t at_[1] = {to_ + thread.warp * 128 + ((thread.lane % 32) * 4 % 128 ^ (thread.warp * 128 >> 3 & 112))};
+                        __half* from0_ = a_2 + int32_t(int32_t((thread.lane % 32) * 2)) + int32_t((i * 64));
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
+                            uint32_t read_[32][2];
+                            if (kept_x_28_full) {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))));
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1);
+                                }
+                            } else {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))), ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                                    read_[u_][1] = load_global<2>(advanced(from0_, uint32_t(uint32_t(int32_t((thread.warp + i_ * 4))) * uint32_t(K)) + uint32_t(uint32_t(muli_1) * uint32_t(K))) + 1, ((muli_1 + int32_t((thread.warp + i_ * 4))) < M), 0x0u);
+                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 4 * 128 >> 3 & 112)) + (i_ * 4) * 128) = gathered<2>(read_[u_], 0);
+                            }
+                        }
+                    }
+                    cp_async_wait();
+                    fence_async_shared();
+                    mbarrier_arrive(channel_x_28_y_35.full(position_x_28_y_35));
+                    position_x_28_y_35.advance();
+                }
+            }
+        }
+        count_x_28_y_35 += trips_0;
+    }
+    if (warp_index() - 4 < 8) {
+        registers_increase<176>();
+        // ---- group 1: 8 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_x_28_y_35 = 0;
+        int32_t trips_0 = 0;
+        float acc_20[64];
+        __half* c_4;
+        uint32_t convert_layout_23[8][4];
+        int32_t muli_1;
+        // addi.7 (tests/kernels/ttgir/listed.sm90.ttgir:29:10)
+        {
+            const int32_t a_ = int32_t(blockIdx.y);
+            int64_t* const c_ = addresses + a_;
+            const int64_t c_3_ = *c_;
+            c_4 = (__half*)(c_3_);
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+        }
+        trips_0 = max(0, (K + 63) / 64);
+        {
+            // listed/for.0: 2 stages, an iteration every 2151 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_28_y_35.consumer_wait(count_x_28_y_35);
+                fence_async_shared();
+                // cycle 158, stage 0: dot.acc_37 (tests/kernels/ttgir/listed.sm90.ttgir:70:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_28_y_35.slot(count_x_28_y_35) + 16384, 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_28_y_35.slot(count_x_28_y_35) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                auto position_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35 + 1);
+                auto position1_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_28_y_35.consumer_wait(position_x_28_y_35);
+                    fence_async_shared();
+                    // cycle 158, stage 0: dot.acc_37 (tests/kernels/ttgir/listed.sm90.ttgir:70:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_28_y_35.slot(position_x_28_y_35) + 16384, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_28_y_35.slot(position_x_28_y_35) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, MN_MAJOR>(acc_20, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_28_y_35.consumer_release(position1_x_28_y_35);
+                    position_x_28_y_35.advance();
+                    position1_x_28_y_35.advance();
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_20);
+                channel_x_28_y_35.consumer_release(count_x_28_y_35 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_20[i_] = 0.0f;
+            }
+        }
+        count_x_28_y_35 += trips_0;
+        // convert_layout.23 (tests/kernels/ttgir/listed.sm90.ttgir:88:11)
+        {
+            uint32_t truncf_18_[8][4];
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) truncf_18_[i_ / 4][i_ % 4] = pack_f16(acc_20[2 * i_], acc_20[2 * i_ + 1]);
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) convert_layout_23[i_ / 4][i_ % 4] = truncf_18_[i_ / 4][i_ % 4];
+        }
+        // store (tests/kernels/ttgir/listed.sm90.ttgir:89:5)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_)
+                if (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M)) *((c_4 + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) = f16_of(convert_layout_23[i_ / 8][i_ / 2 % 4], i_ % 2);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -242,6 +458,14 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 listed_launch(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_y_35;
+    bool by_tma = reinterpret_cast<uintptr_t>(b) % 16 == 0 && int64_t(N) > 0 && (int64_t(N)) % 8 == 0;
+    by_tma = by_tma && !tensor_map<2>(&map_y_35, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(N)) * 2)}, {64, 64});
+    if (by_tma) {
+        if (const cudaError_t status = allow_shared_memory<listed_tma_kernel>(99376)) return status;
+        listed_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 99376, stream>>>(map_y_35, starts, b, addresses, M, N, K);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = allow_shared_memory<listed_kernel>(99376)) return status;
     listed_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 99376, stream>>>(starts, b, addresses, M, N, K);
     return cudaGetLastError();

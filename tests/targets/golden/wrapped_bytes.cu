@@ -13,6 +13,249 @@ TWILL_WGMMA_8(128, e4m3, e4m3)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_34, __nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<3, 32768, Filling::cp_async> channel_x_34_y_38{memory, memory + 100352};
+    if (threadIdx.x == 0) {
+        channel_x_34_y_38.init(4, 8);
+        mbarrier_init_fence();
+        tma_prefetch(&map_x_34);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_increase<200>();
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_x_34_y_38 = 0;
+        int32_t trips_0 = 0;
+        int32_t divsi_11;
+        int32_t muli_1;
+        int32_t muli_7;
+        int32_t right_24;
+        // muli.right_24 (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:63:17)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_6_ = int32_t(blockIdx.y);
+            muli_7 = get_program_id_6_ * 128;
+            const int32_t addi_10_ = K + 127;
+            divsi_11 = addi_10_ / 128;
+            right_24 = b_stride * 128;
+        }
+        trips_0 = max(0, divsi_11);
+        {
+            // wrapped/for.0: 2 stages, an iteration every 5846 cycles
+            const int32_t n = trips_0;
+            int32_t kept_x_34_corner0;
+            {
+                kept_x_34_corner0 = (int32_t(muli_1)) % (int32_t(M));
+            }
+            keep(kept_x_34_corner0);
+            uint32_t kept_y_38_at0[32] = {};
+            {
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 32; ++i_) {
+                    kept_y_38_at0[i_] = uint32_t((muli_7 + int32_t(int32_t(((thread.warp * 8 + thread.lane % 8) + (i_ % 4) * 32)))) % N);
+                }
+            }
+            keep(kept_y_38_at0);
+            if (n >= 1) {
+                // cycle 0, stage 0: copy x_34_y_38 (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:76:15)
+                channel_x_34_y_38.producer_acquire(count_x_34_y_38);
+                if (thread.leader) {
+                    mbarrier_expect(channel_x_34_y_38.full(count_x_34_y_38), 16384);
+                    {
+                        tma_load(channel_x_34_y_38.slot(count_x_34_y_38), &map_x_34, channel_x_34_y_38.full(count_x_34_y_38), int32_t(int32_t(0) * 128), int32_t(kept_x_34_corner0));
+                    }
+                }
+                {
+                    const int64_t twill_begin1_5_ = (int64_t)(0);
+                    const int64_t twill_begin1_6_ = (int64_t)(right_24);
+                    const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                    const int32_t x_ = 0;
+                    const int32_t x_30_ = K - x_;
+                    const uint32_t to_ = channel_x_34_y_38.slot(count_x_34_y_38) + 16384;
+                    [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.warp * 8 + thread.lane % 8) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ ((thread.warp * 8 + thread.lane % 8) * 128 >> 3 & 112))};
+                    __nv_fp8_e4m3* from0_ = b + int64_t(twill_begin1_7_);
+                    __nv_fp8_e4m3* from1_ = b + int64_t(twill_begin1_7_);
+                    __nv_fp8_e4m3* from2_ = b + int64_t(twill_begin1_7_);
+                    __nv_fp8_e4m3* from3_ = b + int64_t(twill_begin1_7_);
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
+                        uint32_t read_[32][4];
+                        if (127 < x_30_) {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<1>(from0_ + int32_t(uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4)) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                                read_[u_][1] = load_global<1>(from1_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 1))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                                read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                                read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                            }
+                        } else {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<1>(from0_ + int32_t(uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4)) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t(((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4) < x_30_), 0x0u);
+                                read_[u_][1] = load_global<1>(from1_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 1))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 1)) < x_30_), 0x0u);
+                                read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2)) < x_30_), 0x0u);
+                                read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3)) < x_30_), 0x0u);
+                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
+                        }
+                    }
+                }
+                fence_async_shared();
+                mbarrier_arrive(channel_x_34_y_38.full(count_x_34_y_38));
+                auto position_x_34_y_38 = channel_x_34_y_38.position(count_x_34_y_38 + 1);
+                for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: copy x_34_y_38 (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:76:15)
+                    channel_x_34_y_38.producer_acquire(position_x_34_y_38);
+                    if (thread.leader) {
+                        mbarrier_expect(channel_x_34_y_38.full(position_x_34_y_38), 16384);
+                        {
+                            tma_load(channel_x_34_y_38.slot(position_x_34_y_38), &map_x_34, channel_x_34_y_38.full(position_x_34_y_38), int32_t(int32_t(i) * 128), int32_t(kept_x_34_corner0));
+                        }
+                    }
+                    {
+                        const int64_t twill_begin1_5_ = (int64_t)(i);
+                        const int64_t twill_begin1_6_ = (int64_t)(right_24);
+                        const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                        const int32_t x_ = i * 128;
+                        const int32_t x_30_ = K - x_;
+                        const uint32_t to_ = channel_x_34_y_38.slot(position_x_34_y_38) + 16384;
+                        [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.warp * 8 + thread.lane % 8) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ ((thread.warp * 8 + thread.lane % 8) * 128 >> 3 & 112))};
+                        __nv_fp8_e4m3* from0_ = b + int64_t(twill_begin1_7_);
+                        __nv_fp8_e4m3* from1_ = b + int64_t(twill_begin1_7_);
+                        __nv_fp8_e4m3* from2_ = b + int64_t(twill_begin1_7_);
+                        __nv_fp8_e4m3* from3_ = b + int64_t(twill_begin1_7_);
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 32; b_ += 32) {
+                            uint32_t read_[32][4];
+                            if (127 < x_30_) {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<1>(from0_ + int32_t(uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4)) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                                    read_[u_][1] = load_global<1>(from1_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 1))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                                    read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                                    read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]));
+                                }
+                            } else {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<1>(from0_ + int32_t(uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4)) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t(((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4) < x_30_), 0x0u);
+                                    read_[u_][1] = load_global<1>(from1_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 1))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 1)) < x_30_), 0x0u);
+                                    read_[u_][2] = load_global<1>(from2_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 2)) < x_30_), 0x0u);
+                                    read_[u_][3] = load_global<1>(from3_ + int32_t(uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3))) * uint32_t(b_stride))) + int32_t(kept_y_38_at0[i_]), (int32_t((((thread.lane / 8) % 4 + (i_ / 4) * 4) * 4 + 3)) < x_30_), 0x0u);
+                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 32; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ ((i_ / 4) * 4) * 4 % 128 ^ ((i_ % 4) * 32 * 128 >> 3 & 112)) + ((i_ % 4) * 32) * 128) = gathered<1>(read_[u_], 0);
+                            }
+                        }
+                    }
+                    fence_async_shared();
+                    mbarrier_arrive(channel_x_34_y_38.full(position_x_34_y_38));
+                    position_x_34_y_38.advance();
+                }
+            }
+        }
+        count_x_34_y_38 += trips_0;
+    }
+    if (warp_index() - 4 < 8) {
+        registers_decrease<152>();
+        // ---- group 1: 8 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_x_34_y_38 = 0;
+        int32_t trips_0 = 0;
+        float acc_29[64];
+        float convert_layout_30[64];
+        int32_t divsi_11;
+        int32_t muli_1;
+        int32_t muli_7;
+        // divsi.11 (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:62:11)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_6_ = int32_t(blockIdx.y);
+            muli_7 = get_program_id_6_ * 128;
+            const int32_t addi_10_ = K + 127;
+            divsi_11 = addi_10_ / 128;
+        }
+        trips_0 = max(0, divsi_11);
+        {
+            // wrapped/for.0: 2 stages, an iteration every 5846 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_34_y_38.consumer_wait(count_x_34_y_38);
+                fence_async_shared();
+                // cycle 2731, stage 0: dot.acc_40 (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:78:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_34_y_38.slot(count_x_34_y_38) + 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_34_y_38.slot(count_x_34_y_38) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                auto position_x_34_y_38 = channel_x_34_y_38.position(count_x_34_y_38 + 1);
+                auto position1_x_34_y_38 = channel_x_34_y_38.position(count_x_34_y_38);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_34_y_38.consumer_wait(position_x_34_y_38);
+                    fence_async_shared();
+                    // cycle 2731, stage 0: dot.acc_40 (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:78:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_34_y_38.slot(position_x_34_y_38) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_34_y_38.slot(position_x_34_y_38) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_e4m3_e4m3_n128(acc_29, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_34_y_38.consumer_release(position1_x_34_y_38);
+                    position_x_34_y_38.advance();
+                    position1_x_34_y_38.advance();
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_29);
+                channel_x_34_y_38.consumer_release(count_x_34_y_38 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_29[i_] = 0.0f;
+            }
+        }
+        count_x_34_y_38 += trips_0;
+        // convert_layout.30 (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:101:11)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) convert_layout_30[i_] = acc_29[i_];
+        }
+        // store (tests/kernels/ttgir/wrapped_bytes.sm90.ttgir:102:5)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_)
+                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_7 + int32_t(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) < N))) *((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_7 + int32_t(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)))) = convert_layout_30[i_];
+        }
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -322,6 +565,14 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 wrapped_launch(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_x_34;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(M) > 0 && (int64_t(M)) % 128 == 0 && int64_t(a_stride) > 0 && (int64_t(a_stride)) % 16 == 0 && int64_t(K) > 0;
+    by_tma = by_tma && !tensor_map<2>(&map_x_34, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(a_stride)) * 1)}, {128, 128});
+    if (by_tma) {
+        if (const cudaError_t status = allow_shared_memory<wrapped_tma_kernel>(101424)) return status;
+        wrapped_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 101424, stream>>>(map_x_34, a, b, c, M, N, K, a_stride, b_stride);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = allow_shared_memory<wrapped_kernel>(101424)) return status;
     wrapped_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 101424, stream>>>(a, b, c, M, N, K, a_stride, b_stride);
     return cudaGetLastError();

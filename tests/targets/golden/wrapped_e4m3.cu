@@ -10,6 +10,259 @@ TWILL_WGMMA_8(128, e4m3, e4m3)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
+wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<3, 32768, Filling::cp_async> channel_x_31_y_35{memory, memory + 98304};
+    if (threadIdx.x == 0) {
+        channel_x_31_y_35.init(4, 8);
+        mbarrier_init_fence();
+        tma_prefetch(&map_x_31);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<120>();
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_x_31_y_35 = 0;
+        int32_t trips_0 = 0;
+        int32_t divsi_17;
+        int32_t muli_1;
+        int32_t muli_11;
+        int32_t right_21;
+        // muli.right_21 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:65:17)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_10_ = int32_t(blockIdx.y);
+            muli_11 = get_program_id_10_ * 128;
+            const int32_t addi_16_ = K + 127;
+            divsi_17 = addi_16_ / 128;
+            right_21 = b_stride * 128;
+        }
+        trips_0 = max(0, divsi_17);
+        {
+            // wrapped/for.0: 2 stages, an iteration every 2418 cycles
+            const int32_t n = trips_0;
+            int32_t kept_x_31_corner0;
+            {
+                kept_x_31_corner0 = (int32_t(muli_1)) % (int32_t(M));
+            }
+            keep(kept_x_31_corner0);
+            uint32_t kept_y_35_at0[1] = {};
+            {
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 8; ++i_) {
+                    kept_y_35_at0[0] = uint32_t((muli_11 + int32_t(((thread.warp * 8 + thread.lane % 8) * 4))) % N);
+                }
+            }
+            keep(kept_y_35_at0);
+            if (n >= 1) {
+                // cycle 0, stage 0: copy x_31_y_35 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:78:15)
+                channel_x_31_y_35.producer_acquire(count_x_31_y_35);
+                if (thread.leader) {
+                    mbarrier_expect(channel_x_31_y_35.full(count_x_31_y_35), 16384);
+                    {
+                        tma_load(channel_x_31_y_35.slot(count_x_31_y_35), &map_x_31, channel_x_31_y_35.full(count_x_31_y_35), int32_t(int32_t(0) * 128), int32_t(kept_x_31_corner0));
+                    }
+                }
+                {
+                    const int64_t twill_begin1_5_ = (int64_t)(0);
+                    const int64_t twill_begin1_6_ = (int64_t)(right_21);
+                    const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                    const int32_t x_ = 0;
+                    const int32_t x_27_ = K - x_;
+                    const uint32_t to_ = channel_x_31_y_35.slot(count_x_31_y_35) + 16384;
+                    const uint32_t turn_ = thread.lane % 8 * 4 / 8;
+                    [[maybe_unused]] const uint32_t at_[4] = {to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + turn_ % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + turn_ % 4) * 128 >> 3 & 112)), to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 128 >> 3 & 112)), to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 128 >> 3 & 112)), to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 128 >> 3 & 112))};
+                    __nv_fp8_e4m3* from0_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                    __nv_fp8_e4m3* from1_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                    __nv_fp8_e4m3* from2_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                    __nv_fp8_e4m3* from3_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
+                        uint32_t read_[8][4];
+                        if (127 < x_27_) {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(b_stride))));
+                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(b_stride))));
+                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))));
+                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))));
+                            }
+                        } else {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(b_stride))), (int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4) < x_27_), 0x0u);
+                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1)) < x_27_), 0x0u);
+                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2)) < x_27_), 0x0u);
+                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3)) < x_27_), 0x0u);
+                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
+                            shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                            shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                            shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
+                        }
+                    }
+                }
+                cp_async_wait();
+                fence_async_shared();
+                mbarrier_arrive(channel_x_31_y_35.full(count_x_31_y_35));
+                auto position_x_31_y_35 = channel_x_31_y_35.position(count_x_31_y_35 + 1);
+                for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: copy x_31_y_35 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:78:15)
+                    channel_x_31_y_35.producer_acquire(position_x_31_y_35);
+                    if (thread.leader) {
+                        mbarrier_expect(channel_x_31_y_35.full(position_x_31_y_35), 16384);
+                        {
+                            tma_load(channel_x_31_y_35.slot(position_x_31_y_35), &map_x_31, channel_x_31_y_35.full(position_x_31_y_35), int32_t(int32_t(i) * 128), int32_t(kept_x_31_corner0));
+                        }
+                    }
+                    {
+                        const int64_t twill_begin1_5_ = (int64_t)(i);
+                        const int64_t twill_begin1_6_ = (int64_t)(right_21);
+                        const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                        const int32_t x_ = i * 128;
+                        const int32_t x_27_ = K - x_;
+                        const uint32_t to_ = channel_x_31_y_35.slot(position_x_31_y_35) + 16384;
+                        const uint32_t turn_ = thread.lane % 8 * 4 / 8;
+                        [[maybe_unused]] const uint32_t at_[4] = {to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + turn_ % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + turn_ % 4) * 128 >> 3 & 112)), to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 128 >> 3 & 112)), to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 128 >> 3 & 112)), to_ + ((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 128 + (((thread.lane / 8) % 4) * 4 % 128 ^ (((thread.warp * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 128 >> 3 & 112))};
+                        __nv_fp8_e4m3* from0_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                        __nv_fp8_e4m3* from1_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                        __nv_fp8_e4m3* from2_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                        __nv_fp8_e4m3* from3_ = b + int32_t(kept_y_35_at0[0]) + int64_t(twill_begin1_7_);
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
+                            uint32_t read_[8][4];
+                            if (127 < x_27_) {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(b_stride))));
+                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(b_stride))));
+                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))));
+                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))));
+                                }
+                            } else {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4)) * uint32_t(b_stride))), (int32_t(((thread.lane / 8) % 4 + i_ * 4) * 4) < x_27_), 0x0u);
+                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 1)) < x_27_), 0x0u);
+                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 2)) < x_27_), 0x0u);
+                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3))) * uint32_t(b_stride))), (int32_t((((thread.lane / 8) % 4 + i_ * 4) * 4 + 3)) < x_27_), 0x0u);
+                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], turn_ % 4);
+                                shared_at<uint32_t>((at_[1] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                                shared_at<uint32_t>((at_[2] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                                shared_at<uint32_t>((at_[3] ^ (i_ * 4) * 4 % 128)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
+                            }
+                        }
+                    }
+                    cp_async_wait();
+                    fence_async_shared();
+                    mbarrier_arrive(channel_x_31_y_35.full(position_x_31_y_35));
+                    position_x_31_y_35.advance();
+                }
+            }
+        }
+        count_x_31_y_35 += trips_0;
+    }
+    if (warp_index() - 4 < 8) {
+        registers_increase<192>();
+        // ---- group 1: 8 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_x_31_y_35 = 0;
+        int32_t trips_0 = 0;
+        float acc_24[64];
+        float convert_layout_34[64];
+        int32_t divsi_17;
+        int32_t muli_1;
+        int32_t muli_11;
+        // divsi.17 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:64:11)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_10_ = int32_t(blockIdx.y);
+            muli_11 = get_program_id_10_ * 128;
+            const int32_t addi_16_ = K + 127;
+            divsi_17 = addi_16_ / 128;
+        }
+        trips_0 = max(0, divsi_17);
+        {
+            // wrapped/for.0: 2 stages, an iteration every 2418 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_31_y_35.consumer_wait(count_x_31_y_35);
+                fence_async_shared();
+                // cycle 158, stage 0: dot.acc_37 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:80:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_31_y_35.slot(count_x_31_y_35) + 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_31_y_35.slot(count_x_31_y_35) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
+                auto position_x_31_y_35 = channel_x_31_y_35.position(count_x_31_y_35 + 1);
+                auto position1_x_31_y_35 = channel_x_31_y_35.position(count_x_31_y_35);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_31_y_35.consumer_wait(position_x_31_y_35);
+                    fence_async_shared();
+                    // cycle 158, stage 0: dot.acc_37 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:80:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_31_y_35.slot(position_x_31_y_35) + 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_31_y_35.slot(position_x_31_y_35) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_e4m3_e4m3_n128(acc_24, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_31_y_35.consumer_release(position1_x_31_y_35);
+                    position_x_31_y_35.advance();
+                    position1_x_31_y_35.advance();
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_24);
+                channel_x_31_y_35.consumer_release(count_x_31_y_35 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_24[i_] = 0.0f;
+            }
+        }
+        count_x_31_y_35 += trips_0;
+        // convert_layout.34 (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:101:11)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) convert_layout_34[i_] = acc_24[i_];
+        }
+        // store (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:102:5)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_)
+                if ((((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) < M) & ((muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) < N))) store_pair<float>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_34[(2 * i_)], convert_layout_34[(2 * i_ + 1)]);
+        }
+    }
+}
+
+__global__ void __launch_bounds__(384, 1)
 wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -294,6 +547,14 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 wrapped_launch(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_x_31;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(M) > 0 && (int64_t(M)) % 128 == 0 && int64_t(a_stride) > 0 && (int64_t(a_stride)) % 16 == 0 && int64_t(K) > 0;
+    by_tma = by_tma && !tensor_map<2>(&map_x_31, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(a_stride)) * 1)}, {128, 128});
+    if (by_tma) {
+        if (const cudaError_t status = allow_shared_memory<wrapped_tma_kernel>(99376)) return status;
+        wrapped_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 99376, stream>>>(map_x_31, a, b, c, M, N, K, a_stride, b_stride);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = allow_shared_memory<wrapped_kernel>(99376)) return status;
     wrapped_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 99376, stream>>>(a, b, c, M, N, K, a_stride, b_stride);
     return cudaGetLastError();

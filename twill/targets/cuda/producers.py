@@ -158,10 +158,12 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
 
 
 def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
-    """The loads of a slot. Asynchronous copies are started before threads wait for what they load."""
-    passing = [load for load in it.loads if load.along is not None]
-    copied = [load for load in it.loads if load.along is None]
-    lines = [line for load in copied for line in _copied_or_started(emitter, it, load, n)]
+    """The loads of a slot. Asynchronous ones are started before threads wait for what they load."""
+    started = [load for load in it.loads if _started(emitter, it, load)]
+    lines = [line for load in started for line in _start(emitter, it, load, n)]
+    others = [load for load in it.loads if load not in started]
+    passing = [load for load in others if load.along is not None]
+    lines += [line for load in others if load.along is None for line in _copies(emitter, it, load, n)]
     used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))
     room = _room(emitter) - used
     equal = [load for load in passing if _equal(emitter, *_loaded(emitter, it, load))]
@@ -169,14 +171,15 @@ def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     return [*lines, *loaded([_loading(emitter, it, one, n) for one in passing if one not in equal], room)]
 
 
-def _copied_or_started(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
-    """A load by copies; by TMA where the tensor map of a tile beside them is at hand: one thread makes the
-    slot's phase wait for its bytes, before it arrives for its copies."""
-    channel = emitter.program.channel(it.channel)
-    if channel.filled_by != "cp_async" or load.ops[-1] not in emitter.tiled:
-        return _copies(emitter, it, load, n)
-    size = channel.tensors[load.tensor].bytes
-    expect = f"mbarrier_expect({channel_name(it.channel)}.full({n}), {size});"
+def _started(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> bool:
+    """Whether TMA loads a tile beside copies of threads."""
+    return emitter.program.channel(it.channel).filled_by == "cp_async" and load.ops[-1] in emitter.tiled
+
+
+def _start(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
+    """One thread makes the slot's phase wait for the tile too, before it arrives for its copies."""
+    channel, (_, tensor) = channel_name(it.channel), _loaded(emitter, it, load)
+    expect = f"mbarrier_expect({channel}.full({n}), {tensor.bytes});"
     return ["if (thread.leader) {", *indented([expect, *_tile(emitter, it, load)]), "}"]
 
 

@@ -99,7 +99,9 @@ def _fills(program: Program) -> Iterator[tuple[ProducerLoad, Known]]:
 
     for group in program.groups:
         _changed(program, group.body, (), noted)
-    yield from found
+    moving = {group.id for group in program.groups if group.only_moves}
+    for fill, known in found:
+        yield fill, known if program.channel(fill.channel).producer in moving else ()
 
 
 def _changed(
