@@ -14,7 +14,7 @@ from twill.generation.built import without_warnings
 from twill.generation.candidates import candidates, solved
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
-from twill.generation.persistence import gathers, open_to_it
+from twill.generation.persistence import gathers, kept_as_grid, open_to_it
 from twill.inputs import Inputs
 from twill.ir.problem import Problem
 from twill.ir.program import Program
@@ -176,3 +176,12 @@ def test_a_persistent_kernel_that_is_wrong_is_as_it_is_written(
 @pytest.mark.parametrize(("kernel", "found"), [("chosen", True), ("pointers", False), ("decayed", False)])
 def test_tiles_whose_place_an_iteration_loads_are_gathered(kernel: str, *, found: bool) -> None:
     assert gathers(program(kernel), loops(kernel)[1]) is found
+
+
+@pytest.mark.parametrize(("blocks", "tiles", "kept"), [(1, 2, False), (1, 1, True), (2, 2, True)])
+def test_a_program_that_returns_early_walks_alone_with_several_tiles(
+    blocks: int, tiles: int, kept: bool
+) -> None:
+    """A grid gives unequal programs to the SMs as these are done."""
+    assert kept_as_grid(program("branching"), loops("branching")[1], blocks, tiles) == kept
+    assert not kept_as_grid(program("pointers"), loops("pointers")[1], blocks, tiles)

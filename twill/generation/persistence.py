@@ -76,7 +76,7 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
     alone, persistent = _as_grid(*plain), _persistent(*walking)
     blocks = plain[0].resident_blocks
     fewer = walking[0].tiles_in_flight < blocks
-    uneven = _returns_early(*plain) and (blocks > 1 or walking[0].tiles_in_flight == 1)
+    uneven = kept_as_grid(*plain, blocks, walking[0].tiles_in_flight)
     shared = blocks > 1 and (gathers(*plain) or not _keeps_up(*plain))
     if persistent >= alone or fewer or uneven or shared:
         return None
@@ -86,11 +86,13 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
     )
 
 
-def _returns_early(made: Program, loops: Sequence[Scheduled]) -> bool:
-    """Whether a program may leave out a loop."""
+def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: int) -> bool:
+    """Whether a program may leave out a loop, and walking over programs does not make up for that: an SM holds
+    several thread blocks as it is, or has one tile in flight then."""
     inside = {one.loop.op.index for one in loops}
     branches = (op for op in made.function.walk() if role(op) == "if")
-    return any(op.index in inside for branch in branches for op in branch.inner())
+    early = any(op.index in inside for branch in branches for op in branch.inner())
+    return early and (blocks > 1 or tiles == 1)
 
 
 def _persistent(made: Program, loops: Sequence[Scheduled]) -> float:

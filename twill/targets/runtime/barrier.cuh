@@ -31,9 +31,9 @@ __device__ __forceinline__ void mbarrier_arrive(uint32_t barrier) {
     asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
 
-/// Makes the phase wait for `bytes` of TMA traffic too. By a thread that arrives later in the same phase.
-__device__ __forceinline__ void mbarrier_expect(uint32_t barrier, uint32_t bytes) {
-    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(bytes) : "memory");
+/// Makes the phase wait for `more` bytes of TMA traffic too. By a thread that arrives later in the same phase.
+__device__ __forceinline__ void mbarrier_expect(uint32_t barrier, uint32_t more) {
+    asm volatile("mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(more) : "memory");
 }
 
 /// One arrival that also makes the phase wait for `bytes` of TMA traffic (mbarrier.arrive.expect_tx).
