@@ -87,8 +87,8 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
 
 
 def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: int) -> bool:
-    """Whether a program may leave out a loop, and walking over programs does not make up for that: an SM holds
-    several thread blocks as it is, or has one tile in flight then."""
+    """Whether a program may leave out a loop, and walking over programs does not make up for that: an SM
+    holds several thread blocks as it is, or has one tile in flight then."""
     inside = {one.loop.op.index for one in loops}
     branches = (op for op in made.function.walk() if role(op) == "if")
     early = any(op.index in inside for branch in branches for op in branch.inner())
