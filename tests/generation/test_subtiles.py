@@ -15,6 +15,7 @@ from twill.generation.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.subtiles import (
+    apart_already,
     Searched,
     Solve,
     Told,
@@ -108,6 +109,17 @@ def test_what_can_not_be_divided_stays_whole() -> None:
     whole = cases(inputs)
     assert not divided(inputs, whole, [above(whole[0], 9000)])
     assert change(inputs, whole[0]) == ()
+
+
+@pytest.mark.parametrize(
+    ("spec", "apart"),
+    [("tests/kernels/ttgir/gathered_rows.sm90.ttgir", True), ("examples/ttgir/gemm.sm90.ttgir", False)],
+)
+def test_gathered_rows_of_two_warpgroups_stay_whole(spec: str, apart: bool) -> None:
+    (whole,) = cases(Inputs(spec, arch="sm90", subtile=1))
+    assert whole.module
+    assert whole.module.num_warps == 8
+    assert apart_already(whole) == apart
 
 
 def test_a_loop_without_schedule_is_worse_than_any() -> None:

@@ -14,10 +14,13 @@ from time import monotonic
 from twill.diagnostics import TwillError
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import Change
+from twill.extract.rewrite.makers import Makers, makers_of
 from twill.inputs import Case, Inputs, cases
-from twill.ir.schedule import Result, Solution
+from twill.ir.loop import Tensor, Value
+from twill.ir.schedule import WARPGROUP, Result, Solution
 from twill.ir.search import Options, Progress
 from twill.modulo.bounds import bounds
+from twill.ops.table import role
 from twill.pipeline import Begun, begun, soon, up_to
 
 COUNT = 2
@@ -189,13 +192,43 @@ def _worth_it(parts: Sequence[Case], results: Sequence[Result]) -> bool:
 
 
 def _parts(inputs: Inputs, whole: Sequence[Case]) -> tuple[Case, ...]:
-    """The loops with sub-tiles; none where the user has decided, or rows can not be divided."""
+    """The loops with sub-tiles; none where the user has decided, rows can not be divided, or dividing them
+    has no sense."""
     if inputs.subtile is not None or inputs.pins is not None or any(case.module is None for case in whole):
+        return ()
+    if any(map(apart_already, whole)):
         return ()
     try:
         return cases(replace(inputs, subtile=COUNT))
     except TwillError:
         return ()
+
+
+def apart_already(case: Case) -> bool:
+    """Whether the rows of whole tiles are gathered by threads for as many warpgroups as there would be
+    sub-tiles. These run apart as they are, which no interval counts, and sub-tiles would make the threads
+    fill more channels. (Fused MoE in fp8 on an H200: 0.464 ms, 0.504 with sub-tiles, whose interval is 660
+    instead of 945.)"""
+    if case.loop is None or case.module is None or case.module.num_warps < WARPGROUP * COUNT:
+        return False
+    makers = makers_of(case.loop.function.walk())
+    loads = (op for op in case.loop.op.inner() if role(op) == "pointer_load")
+    tiles = (op for op in loads if isinstance(op.result.type, Tensor) and len(op.result.type.shape) == 2)
+    return any(_indexed(makers, op.operands[0]) for op in tiles)
+
+
+def _indexed(makers: Makers, pointer: Value) -> bool:
+    """Whether addresses follow from a tile that is loaded."""
+    waiting, seen = [pointer], set[int]()
+    while waiting:
+        op = makers.by_value.get(waiting.pop().id)
+        if op is None or op.index in seen:
+            continue
+        if role(op) == "pointer_load" and isinstance(op.result.type, Tensor):
+            return True
+        seen.add(op.index)
+        waiting += op.operands
+    return False
 
 
 def _unit(case: Case) -> float:
