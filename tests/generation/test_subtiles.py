@@ -15,10 +15,10 @@ from twill.generation.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.subtiles import (
-    apart_already,
     Searched,
     Solve,
     Told,
+    apart_already,
     better,
     change,
     cycles,
