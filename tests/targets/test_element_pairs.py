@@ -46,3 +46,15 @@ def test_two_factors_are_not_taken_for_one_element() -> None:
 
 def test_scales_are_multiplied_by_words() -> None:
     assert "multiply_f16x2(" in cuda("dequantized")
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_stored_elements_are_packed_without_float32(dtype: str) -> None:
+    def read(point: AnyPoint) -> str:
+        return f"float(read[{point}])"
+
+    def kept(point: AnyPoint) -> str:
+        return f"unpack_{dtype}(x[0], {point})"
+
+    assert pair(dtype, read, "0", "1") == f"pack_{dtype}(read[0], read[1])"  # pyright: ignore[reportArgumentType]
+    assert pair(dtype, kept, "1", "0") == "halves(half_of(x[0], 1), half_of(x[0], 0))"  # pyright: ignore[reportArgumentType]

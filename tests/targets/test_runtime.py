@@ -6,7 +6,11 @@ import shutil
 import subprocess
 from pathlib import Path
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
+
+from twill.emulate import load
 
 ROOT = Path(__file__).resolve().parents[2]
 RUNTIME = ROOT / "twill" / "targets" / "runtime"
@@ -222,3 +226,69 @@ def test_every_function_of_the_runtime_is_used() -> None:
             assert re.search(short, python) or len(re.findall(word, text)) > 1 or function == "elect_one", (
                 f"{name}: {function}"
             )
+
+
+STORED = """
+#include "math.cuh"
+using namespace twill;
+
+template <class Element>
+__device__ void both(uint32_t* out, int at, Element low, Element high) {
+    out[at] = pack_f16(low, high);
+    out[at + 1] = pack_f16(float(low), float(high));
+    out[at + 2] = pack_bf16(low, high);
+    out[at + 3] = pack_bf16(float(low), float(high));
+}
+
+extern "C" __global__ void stored(uint32_t* out, const uint32_t* in) {
+    extern __shared__ __align__(16) uint8_t memory[];
+    const uint32_t at = static_cast<uint32_t>(__cvta_generic_to_shared(memory)) + 4 * threadIdx.x;
+    shared_at<uint32_t>(at) = in[threadIdx.x];
+    __nv_fp8_e4m3 a[4];
+    __nv_fp8_e5m2 b[4];
+    int8_t c[4];
+    __half d[2];
+    __nv_bfloat16 e[2];
+    load_elements<4>(a, 0, at);
+    load_elements<4>(b, 0, at);
+    load_elements<4>(c, 0, at);
+    load_elements<2>(d, 0, at);
+    load_elements<2>(e, 0, at);
+    both(out, 32 * threadIdx.x, a[0], a[1]);
+    both(out, 32 * threadIdx.x + 4, a[2], a[3]);
+    both(out, 32 * threadIdx.x + 8, b[0], b[1]);
+    both(out, 32 * threadIdx.x + 12, b[2], b[3]);
+    both(out, 32 * threadIdx.x + 16, c[0], c[1]);
+    both(out, 32 * threadIdx.x + 20, c[2], c[3]);
+    both(out, 32 * threadIdx.x + 24, d[0], d[1]);
+    both(out, 32 * threadIdx.x + 28, e[0], e[1]);
+}
+"""
+
+
+@needs_nvcc
+def test_packing_what_is_stored_gives_the_bits_of_packing_numbers(tmp_path: Path) -> None:
+    (tmp_path / "stored.cu").write_text(STORED)
+    options = ("-std=c++17", "-arch=sm_90a", "-O1", "-ptx", f"-I{RUNTIME}", "-o", "stored.ptx")
+    done = subprocess.run(
+        ["nvcc", *options, "stored.cu"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+    text = (tmp_path / "stored.ptx").read_text()
+    assert {"cvt.rn.f16x2.e4m3x2", "cvt.rn.f16x2.e5m2x2"} <= set(re.findall(r"cvt\.[\w.]+", text))
+    words = np.random.default_rng(0).integers(0, 1 << 32, 1024, dtype=np.uint32)
+    words[:256] = np.arange(256, dtype=np.uint32) * 0x01010101
+    words = words[~_has_nan(words)][:512]
+    found = np.zeros((512, 8, 4), np.uint32)
+    load(text, "stored.ptx").kernel("stored").launch(
+        (1, 1, 1), [found, words], block=(512, 1, 1), shared=2048
+    )
+    assert np.array_equal(found[..., 0], found[..., 1])
+    assert np.array_equal(found[..., 2], found[..., 3])
+
+
+def _has_nan(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
+    """Words with a NaN in some type: its bits may stay, or become those of another NaN."""
+    halves = words.view(np.uint16).reshape(-1, 2)
+    low, high = (halves & 0x7FFF) > 0x7C00, (halves & 0x7FFF) > 0x7F80
+    return (low | high).any(axis=1)

@@ -162,13 +162,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     const uint32_t read_0_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
+                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
                     __half read_5[16];
                     const uint32_t read_5_at = channel_x_23.slot(count_x_23);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = __half(float(shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                     await_reads(read_0);
                 }
                 channel_x_21.consumer_release(count_x_21);
@@ -179,7 +179,7 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     const __half read_0 = shared_at<__half>(channel_x_27.slot(count_x_27));
                     uint32_t x_29_[4][4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_0), float(read_0)));
+                    for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_0, read_0));
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
                         stmatrix_x4(channel_x_37.slot(count_x_37) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_29_[j][0], x_29_[j][1], x_29_[j][2], x_29_[j][3]);
@@ -209,13 +209,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                         const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
+                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
                         __half read_5[16];
                         const uint32_t read_5_at = channel_x_23.slot(count_x_23 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = __half(float(shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                         await_reads(read_0);
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
@@ -226,7 +226,7 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                         const __half read_0 = shared_at<__half>(channel_x_27.slot(count_x_27 + i));
                         uint32_t x_29_[4][4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_0), float(read_0)));
+                        for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_0, read_0));
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
                             stmatrix_x4(channel_x_37.slot(count_x_37 + i) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_29_[j][0], x_29_[j][1], x_29_[j][2], x_29_[j][3]);
@@ -456,13 +456,13 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                     const uint32_t read_0_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
+                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
                     __half read_5[16];
                     const uint32_t read_5_at = channel_x_23.slot(count_x_23);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = __half(float(shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                 }
                 channel_x_21.consumer_release(count_x_21);
                 channel_x_23.consumer_release(count_x_23);
@@ -472,7 +472,7 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                     const __half read_0 = shared_at<__half>(channel_x_27.slot(count_x_27));
                     uint32_t x_29_[4][4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_0), float(read_0)));
+                    for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_0, read_0));
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
                         stmatrix_x4(channel_x_37.slot(count_x_37) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_29_[j][0], x_29_[j][1], x_29_[j][2], x_29_[j][3]);
@@ -503,13 +503,13 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                         const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128))), float(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128))));
+                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
                         __half read_5[16];
                         const uint32_t read_5_at = channel_x_23.slot(count_x_23 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = __half(float(shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
                     channel_x_23.consumer_release(count_x_23 + i);
@@ -519,7 +519,7 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                         const __half read_0 = shared_at<__half>(channel_x_27.slot(count_x_27 + i));
                         uint32_t x_29_[4][4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_0), float(read_0)));
+                        for (int i_ = 0; i_ < 16; ++i_) x_29_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(x_25[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_25[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_0, read_0));
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
                             stmatrix_x4(channel_x_37.slot(count_x_37 + i) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), x_29_[j][0], x_29_[j][1], x_29_[j][2], x_29_[j][3]);

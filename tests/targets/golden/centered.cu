@@ -222,7 +222,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(float(y_37[(((2 * i_) & 31))]), float(y_37[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
                 }
                 channel_zero_44.consumer_release(count_zero_44);
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
@@ -239,7 +239,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     for (int i_ = 0; i_ < 1; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))])));
+                    for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
                     await_reads(read_0);
                 }
                 // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
@@ -250,14 +250,14 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     for (int i_ = 0; i_ < 1; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(float(whole_49[(((2 * i_) & 3))]), float(whole_49[(((2 * i_ + 1) & 3))])), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))]))), whole_50[2 * i_], whole_50[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
                     await_reads(read_0);
                 }
                 channel_scale_41.consumer_release(count_scale_41);
                 // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(whole_50[(((2 * i_) & 3))]), float(whole_50[(((2 * i_ + 1) & 3))])));
+                    for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(whole_50[(((2 * i_) & 3))], whole_50[(((2 * i_ + 1) & 3))]));
                 }
                 // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                 {
@@ -323,7 +323,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(float(y_37[(((2 * i_) & 31))]), float(y_37[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
                     }
                     channel_zero_44.consumer_release(count_zero_44 + i);
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
@@ -340,7 +340,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                         for (int i_ = 0; i_ < 1; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))])));
+                        for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
                         await_reads(read_0);
                     }
                     // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
@@ -351,14 +351,14 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                         for (int i_ = 0; i_ < 1; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(float(whole_49[(((2 * i_) & 3))]), float(whole_49[(((2 * i_ + 1) & 3))])), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))]))), whole_50[2 * i_], whole_50[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
                         await_reads(read_0);
                     }
                     channel_scale_41.consumer_release(count_scale_41 + i);
                     // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(whole_50[(((2 * i_) & 3))]), float(whole_50[(((2 * i_ + 1) & 3))])));
+                        for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(whole_50[(((2 * i_) & 3))], whole_50[(((2 * i_ + 1) & 3))]));
                     }
                     // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                     {
@@ -672,7 +672,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                 // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(float(y_37[(((2 * i_) & 31))]), float(y_37[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
                 }
                 channel_zero_44.consumer_release(count_zero_44);
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
@@ -689,7 +689,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     for (int i_ = 0; i_ < 1; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))])));
+                    for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
                     await_reads(read_0);
                 }
                 // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
@@ -700,14 +700,14 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     for (int i_ = 0; i_ < 1; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(float(whole_49[(((2 * i_) & 3))]), float(whole_49[(((2 * i_ + 1) & 3))])), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))]))), whole_50[2 * i_], whole_50[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
                     await_reads(read_0);
                 }
                 channel_scale_41.consumer_release(count_scale_41);
                 // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(whole_50[(((2 * i_) & 3))]), float(whole_50[(((2 * i_ + 1) & 3))])));
+                    for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(whole_50[(((2 * i_) & 3))], whole_50[(((2 * i_ + 1) & 3))]));
                 }
                 // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                 {
@@ -771,7 +771,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(float(y_37[(((2 * i_) & 31))]), float(y_37[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
                     }
                     channel_zero_44.consumer_release(count_zero_44 + i);
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
@@ -788,7 +788,7 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                         for (int i_ = 0; i_ < 1; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))])));
+                        for (int i_ = 0; i_ < 16; ++i_) whole_48[i_] = multiply_f16x2(halves(half_of(whole[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))]));
                         await_reads(read_0);
                     }
                     // cycle 265, stage 0: mul.whole_50 (tests/kernels/ttgir/centered.sm90.ttgir:95:19)
@@ -799,14 +799,14 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                         for (int i_ = 0; i_ < 1; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (thread.lane & 7) * 4) * 2);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(float(whole_49[(((2 * i_) & 3))]), float(whole_49[(((2 * i_ + 1) & 3))])), pack_f16(float(read_0[(((2 * i_) & 3))]), float(read_0[(((2 * i_ + 1) & 3))]))), whole_50[2 * i_], whole_50[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 2; ++i_) unpair(multiply_f16x2(pack_f16(whole_49[(((2 * i_) & 3))], whole_49[(((2 * i_ + 1) & 3))]), pack_f16(read_0[(((2 * i_) & 3))], read_0[(((2 * i_ + 1) & 3))])), whole_50[2 * i_], whole_50[2 * i_ + 1]);
                         await_reads(read_0);
                     }
                     channel_scale_41.consumer_release(count_scale_41 + i);
                     // cycle 288, stage 0: sub.whole_53 (tests/kernels/ttgir/centered.sm90.ttgir:98:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(float(whole_50[(((2 * i_) & 3))]), float(whole_50[(((2 * i_ + 1) & 3))])));
+                        for (int i_ = 0; i_ < 16; ++i_) whole_53[i_] = subtract_f16x2(halves(half_of(whole_48[(((2 * i_) & 31)) / 2], (((2 * i_) & 31)) % 2), half_of(whole_48[(((2 * i_ + 1) & 31)) / 2], (((2 * i_ + 1) & 31)) % 2)), pack_f16(whole_50[(((2 * i_) & 3))], whole_50[(((2 * i_ + 1) & 3))]));
                     }
                     // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                     {

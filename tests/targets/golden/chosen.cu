@@ -541,7 +541,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
         {
             uint32_t x_22_[1][4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) x_22_[i_ / 4][i_ % 4] = pack_f16(float(*((q + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), float(*((q + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16))));
+            for (int i_ = 0; i_ < 4; ++i_) x_22_[i_ / 4][i_ % 4] = pack_f16(*((q + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)), *((q + (int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)));
             float x_23_[8];
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) x_23_[i_] = unpack_f16(x_22_[i_ / 8][i_ / 2 % 4], i_ % 2);

@@ -62,7 +62,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                     await_reads(read_0);
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -79,7 +79,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                         await_reads(read_0);
                     }
                     channel_x_38.consumer_wait(count_x_38 + i - 1);
@@ -135,7 +135,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
             const uint32_t read_7_at = memory + 24576;
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))), float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))));
+                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_19[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
@@ -388,7 +388,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -404,7 +404,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(float(read_0[(((2 * i_) & 31))]), float(read_0[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                     }
                     channel_x_38.consumer_wait(count_x_38 + i - 1);
                     // cycle 30, stage 1: dot.acc_49 (tests/kernels/ttgir/columns_bytes_16.sm90.ttgir:69:17)
@@ -457,7 +457,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
             const uint32_t read_7_at = memory + 24576;
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))), float(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128))));
+                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_19[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }

@@ -70,7 +70,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                 // cycle 494, stage 0: sitofp.whole_16 (tests/kernels/ttgir/dequantized.sm90.ttgir:50:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(float(whole_15[2 * i_]), float(whole_15[2 * i_ + 1]));
+                    for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(whole_15[2 * i_], whole_15[2 * i_ + 1]);
                 }
                 channel_scale_13.consumer_wait(count_scale_13);
                 // cycle 731, stage 0: store stage.whole_21 to whole_21
@@ -79,10 +79,10 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                     __half read_0[32];
                     const uint32_t read_0_at = channel_scale_13.slot(count_scale_13);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = __half(float(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                     uint32_t whole_20_[8][4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) whole_20_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(whole_16[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(whole_16[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_0[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_0[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                    for (int i_ = 0; i_ < 32; ++i_) whole_20_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(whole_16[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(whole_16[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_0[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_0[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                     #pragma unroll
                     for (int j = 0; j < 8; ++j)
                         stmatrix_x4(channel_whole_21.slot(count_whole_21) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), whole_20_[j][0], whole_20_[j][1], whole_20_[j][2], whole_20_[j][3]);
@@ -112,7 +112,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                     // cycle 494, stage 0: sitofp.whole_16 (tests/kernels/ttgir/dequantized.sm90.ttgir:50:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(float(whole_15[2 * i_]), float(whole_15[2 * i_ + 1]));
+                        for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(whole_15[2 * i_], whole_15[2 * i_ + 1]);
                     }
                     channel_scale_13.consumer_wait(count_scale_13 + i);
                     // cycle 731, stage 0: store stage.whole_21 to whole_21
@@ -121,10 +121,10 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                         __half read_0[32];
                         const uint32_t read_0_at = channel_scale_13.slot(count_scale_13 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = __half(float(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                         uint32_t whole_20_[8][4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) whole_20_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(whole_16[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(whole_16[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(float(read_0[(2 * i_) / 4 * 2 + (2 * i_) % 2]), float(read_0[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2])));
+                        for (int i_ = 0; i_ < 32; ++i_) whole_20_[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(whole_16[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(whole_16[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_0[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_0[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                         #pragma unroll
                         for (int j = 0; j < 8; ++j)
                             stmatrix_x4(channel_whole_21.slot(count_whole_21 + i) + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), whole_20_[j][0], whole_20_[j][1], whole_20_[j][2], whole_20_[j][3]);

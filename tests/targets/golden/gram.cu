@@ -59,7 +59,7 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
                     for (int i_ = 0; i_ < 4; ++i_) acc_16_[i_] = acc_6[((i_ & 3))];
                     uint32_t acc_14_[8];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = pack_bf16(unpack_bf16(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), unpack_bf16(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
+                    for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = halves(half_of(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), half_of(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
                     warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_5, acc_14_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_6[i_] = acc_16_[((i_ & 3))];
@@ -85,7 +85,7 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
                         for (int i_ = 0; i_ < 4; ++i_) acc_16_[i_] = acc_6[((i_ & 3))];
                         uint32_t acc_14_[8];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = pack_bf16(unpack_bf16(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), unpack_bf16(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
+                        for (int i_ = 0; i_ < 8; ++i_) acc_14_[i_] = halves(half_of(read_0[(((2 * i_) & 15)) / 2], (((2 * i_) & 15)) % 2), half_of(read_0[(((2 * i_ + 1) & 15)) / 2], (((2 * i_ + 1) & 15)) % 2));
                         warp_mma<__nv_bfloat16, 1, 1, 4, 2>(acc_16_, read_5, acc_14_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_6[i_] = acc_16_[((i_ & 3))];

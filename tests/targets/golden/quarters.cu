@@ -395,9 +395,9 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                 {
                     uint32_t acc_69_[2];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) acc_69_[i_] = pack_bf16(float(bitcast<__nv_bfloat16>(acc_68[(((2 * i_) & 3))])), float(bitcast<__nv_bfloat16>(acc_68[(((2 * i_ + 1) & 3))])));
+                    for (int i_ = 0; i_ < 2; ++i_) acc_69_[i_] = pack_bf16(bitcast<__nv_bfloat16>(acc_68[(((2 * i_) & 3))]), bitcast<__nv_bfloat16>(acc_68[(((2 * i_ + 1) & 3))]));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) acc_70[i_] = pack_bf16(float(__hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2)))), float(__hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2)))));
+                    for (int i_ = 0; i_ < 2; ++i_) acc_70[i_] = pack_bf16(__hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2))), __hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2))));
                 }
                 // cycle 133, stage 0: maxui.acc_57 (tests/kernels/ttgir/quarters.sm90.ttgir:109:17)
                 {
@@ -408,9 +408,9 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                 {
                     uint32_t acc_58_[4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) acc_58_[i_] = pack_bf16(float(bitcast<__nv_bfloat16>(acc_57[(((2 * i_) & 7))])), float(bitcast<__nv_bfloat16>(acc_57[(((2 * i_ + 1) & 7))])));
+                    for (int i_ = 0; i_ < 4; ++i_) acc_58_[i_] = pack_bf16(bitcast<__nv_bfloat16>(acc_57[(((2 * i_) & 7))]), bitcast<__nv_bfloat16>(acc_57[(((2 * i_ + 1) & 7))]));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) acc_59[i_] = pack_bf16(float(__hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2)))), float(__hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2)))));
+                    for (int i_ = 0; i_ < 4; ++i_) acc_59[i_] = pack_bf16(__hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2))), __hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2))));
                 }
                 channel_y_38.consumer_wait(count_y_38);
                 // cycle 177, stage 0: cast.acc_64 (tests/kernels/ttgir/quarters.sm90.ttgir:116:17)
@@ -522,9 +522,9 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     {
                         uint32_t acc_69_[2];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) acc_69_[i_] = pack_bf16(float(bitcast<__nv_bfloat16>(acc_68[(((2 * i_) & 3))])), float(bitcast<__nv_bfloat16>(acc_68[(((2 * i_ + 1) & 3))])));
+                        for (int i_ = 0; i_ < 2; ++i_) acc_69_[i_] = pack_bf16(bitcast<__nv_bfloat16>(acc_68[(((2 * i_) & 3))]), bitcast<__nv_bfloat16>(acc_68[(((2 * i_ + 1) & 3))]));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) acc_70[i_] = pack_bf16(float(__hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2)))), float(__hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2)))));
+                        for (int i_ = 0; i_ < 2; ++i_) acc_70[i_] = pack_bf16(__hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_) & 3)) / 2], (((2 * i_) & 3)) % 2))), __hfma(__nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_69_[(((2 * i_ + 1) & 3)) / 2], (((2 * i_ + 1) & 3)) % 2))));
                     }
                     // cycle 133, stage 0: maxui.acc_57 (tests/kernels/ttgir/quarters.sm90.ttgir:109:17)
                     {
@@ -535,9 +535,9 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     {
                         uint32_t acc_58_[4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) acc_58_[i_] = pack_bf16(float(bitcast<__nv_bfloat16>(acc_57[(((2 * i_) & 7))])), float(bitcast<__nv_bfloat16>(acc_57[(((2 * i_ + 1) & 7))])));
+                        for (int i_ = 0; i_ < 4; ++i_) acc_58_[i_] = pack_bf16(bitcast<__nv_bfloat16>(acc_57[(((2 * i_) & 7))]), bitcast<__nv_bfloat16>(acc_57[(((2 * i_ + 1) & 7))]));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) acc_59[i_] = pack_bf16(float(__hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2)))), float(__hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2)))));
+                        for (int i_ = 0; i_ < 4; ++i_) acc_59[i_] = pack_bf16(__hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_) & 7)) / 2], (((2 * i_) & 7)) % 2))), __hfma(__nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2)), __nv_bfloat16(0.0f), __nv_bfloat16(unpack_bf16(acc_58_[(((2 * i_ + 1) & 7)) / 2], (((2 * i_ + 1) & 7)) % 2))));
                     }
                     channel_y_38.consumer_wait(count_y_38 + i);
                     // cycle 177, stage 0: cast.acc_64 (tests/kernels/ttgir/quarters.sm90.ttgir:116:17)

@@ -58,7 +58,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             muli_1 = get_program_id_0_ * 16;
             uint32_t x_17_[1][4];
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) x_17_[i_ / 4][i_ % 4] = pack_f16(float(*((q + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), float(*((q + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16))));
+            for (int i_ = 0; i_ < 4; ++i_) x_17_[i_ / 4][i_ % 4] = pack_f16(*((q + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)), *((q + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16)));
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int j = 0; j < 1; ++j)

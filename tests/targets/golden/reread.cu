@@ -173,7 +173,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                 // cycle 114, stage 0: uitofp.most_47 (tests/kernels/ttgir/reread.sm90.ttgir:62:18)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(float(most_46[2 * i_]), float(most_46[2 * i_ + 1]));
+                    for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(most_46[2 * i_], most_46[2 * i_ + 1]);
                 }
                 // cycle 210, stage 0: reduce_sum.most_48 (tests/kernels/ttgir/reread.sm90.ttgir:63:18)
                 {
@@ -280,7 +280,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                     // cycle 114, stage 0: uitofp.most_47 (tests/kernels/ttgir/reread.sm90.ttgir:62:18)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(float(most_46[2 * i_]), float(most_46[2 * i_ + 1]));
+                        for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(most_46[2 * i_], most_46[2 * i_ + 1]);
                     }
                     // cycle 210, stage 0: reduce_sum.most_48 (tests/kernels/ttgir/reread.sm90.ttgir:63:18)
                     {
@@ -752,7 +752,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                 // cycle 114, stage 0: uitofp.most_47 (tests/kernels/ttgir/reread.sm90.ttgir:62:18)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(float(most_46[2 * i_]), float(most_46[2 * i_ + 1]));
+                    for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(most_46[2 * i_], most_46[2 * i_ + 1]);
                 }
                 // cycle 210, stage 0: reduce_sum.most_48 (tests/kernels/ttgir/reread.sm90.ttgir:63:18)
                 {
@@ -858,7 +858,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     // cycle 114, stage 0: uitofp.most_47 (tests/kernels/ttgir/reread.sm90.ttgir:62:18)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(float(most_46[2 * i_]), float(most_46[2 * i_ + 1]));
+                        for (int i_ = 0; i_ < 16; ++i_) most_47[i_ / 4][i_ % 4] = pack_f16(most_46[2 * i_], most_46[2 * i_ + 1]);
                     }
                     // cycle 210, stage 0: reduce_sum.most_48 (tests/kernels/ttgir/reread.sm90.ttgir:63:18)
                     {

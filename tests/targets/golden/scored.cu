@@ -324,7 +324,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                     }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                 }
                 for (int32_t i = 2; i < n; ++i) {
                     thread.rematerialize();
@@ -351,7 +351,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                             if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                     }
                     // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {
@@ -395,7 +395,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                             for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                         }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                     }
                 }
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
@@ -406,7 +406,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -442,7 +442,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                     }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                 }
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                 {
@@ -452,7 +452,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -513,7 +513,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                             for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                         }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                     }
                     // cycle 1628, stage 0: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                     {
@@ -523,7 +523,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                             if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                     }
                     // cycle 1686, stage 0: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {
@@ -808,7 +808,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                     }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                 }
                 for (int32_t i = 2; i < n; ++i) {
                     thread.rematerialize();
@@ -836,7 +836,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                             if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                     }
                     // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {
@@ -880,7 +880,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                             for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                         }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                     }
                 }
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
@@ -891,7 +891,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -927,7 +927,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                     }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                    for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                 }
                 // cycle 188, stage 2: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                 {
@@ -937,7 +937,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                    for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                 }
                 // cycle 246, stage 2: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                 {
@@ -999,7 +999,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                             for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
                         }
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(float(total_37_each[(((2 * i_) & 31))]), float(total_37_each[(((2 * i_ + 1) & 31))]));
+                        for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
                     }
                     // cycle 1628, stage 0: convert.26 (tests/kernels/ttgir/scored.sm90.ttgir:109:13)
                     {
@@ -1009,7 +1009,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                             if ((thread.lane & 28) == 0 && (thread.warp & 1) == 0) shared_at<__half>(memory + 66560 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1)) * sizeof(__half)) = f16_of(total_37[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(float(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))), float(shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half))));
+                        for (int i_ = 0; i_ < 1; ++i_) convert_layout_26[i_] = pack_f16(shared_at<__half>(memory + 66560 + (((2 * i_) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)), shared_at<__half>(memory + 66560 + (((2 * i_ + 1) & 1) * 4 + (thread.lane & 31) * 8 + (thread.warp & 3)) * sizeof(__half)));
                     }
                     // cycle 1686, stage 0: store.24 (tests/kernels/ttgir/scored.sm90.ttgir:110:7)
                     {

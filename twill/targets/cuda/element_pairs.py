@@ -15,9 +15,10 @@ from functools import partial
 from twill.ir.loop import Op, Tensor, Value, users_of
 from twill.ops.table import is_elementwise, lookup
 from twill.ops.values import element
+from twill.targets.cuda.expressions import argument
 from twill.targets.cuda.register_tiles import PACK, AnyPoint, Elements
 
-HALF, FLOAT = "f16", "f32"
+HALF, BRAIN, FLOAT = "f16", "bf16", "f32"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +55,22 @@ def _packed(pack: str, low: str, high: str) -> str:
     return f"{pack}({low}, {high})"
 
 
-def _word(low: str, high: str) -> str:
-    """Halves that a word holds already are not converted to float32 and back."""
-    halves = [_half(text) for text in (low, high)]
-    return _packed(PACK[HALF], low, high) if None in halves else f"halves({halves[0]}, {halves[1]})"
-
-
-def _half(text: str) -> str | None:
-    """The half of a word that a text unpacks, as it is; None for another text."""
-    unpack = f"un{PACK[HALF]}("
-    if not text.startswith(unpack) or not text.endswith(")"):
-        return None
-    inside, depth = text[len(unpack) : -1], 0
-    for character in inside:
-        depth += {"(": 1, ")": -1}.get(character, 0)
-        if depth < 0:
-            return None
-    return f"half_of({inside})"
+def _word(pack: str, low: str, high: str) -> str:
+    """Elements that a word holds already are not converted to float32 and back, and what is stored in
+    another type is converted as the runtime does two of it."""
+    halves = [argument(f"un{pack}", text) for text in (low, high)]
+    if None not in halves:
+        return f"halves(half_of({halves[0]}), half_of({halves[1]}))"
+    stored = [argument("float", text) for text in (low, high)]
+    return _packed(pack, low, high) if None in stored else f"{pack}({stored[0]}, {stored[1]})"
 
 
 _PAIRS: Mapping[str, _Pairs] = {
     **{dtype: _Pairs(partial(_packed, pack)) for dtype, pack in PACK.items()},
-    HALF: _Pairs(_word, {"add": "add_f16x2", "sub": "subtract_f16x2", "mul": "multiply_f16x2"}),
+    BRAIN: _Pairs(partial(_word, PACK[BRAIN])),
+    HALF: _Pairs(
+        partial(_word, PACK[HALF]), {"add": "add_f16x2", "sub": "subtract_f16x2", "mul": "multiply_f16x2"}
+    ),
     FLOAT: _Pairs(
         _float2, {"add": "add_pair", "sub": "subtract_pair", "mul": "multiply_pair", "fma": "fma_pair"}
     ),

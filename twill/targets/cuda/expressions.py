@@ -1,6 +1,6 @@
 """C expressions as text, without terms that change nothing and without needless parentheses."""
 
-from re import fullmatch
+from re import escape, fullmatch
 
 
 def literal(text: str) -> int | None:
@@ -64,3 +64,8 @@ def _enclosed(text: str, before: str) -> bool:
         if depth < 0:
             return False
     return True
+
+
+def argument(function: str, text: str) -> str | None:
+    """What a text passes to `function` where it is one call of it; None for another text."""
+    return text[len(function) + 1 : -1] if _enclosed(text, escape(function)) else None

@@ -10,7 +10,7 @@ from typing import TypeAlias, overload
 
 from twill.ir.loop import Scalar, Tensor, TensorDesc, Type
 from twill.ops.c import c_type
-from twill.targets.cuda.expressions import atom
+from twill.targets.cuda.expressions import argument, atom
 from twill.targets.cuda.fragments import Fragment, axes, holding, registers
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal
@@ -236,7 +236,16 @@ def as_stored(type: Type, elements: Elements, one: AnyPoint) -> str:
     return found or cast(type, elements(one))
 
 
+def together(pack: str, low: str, high: str) -> str:
+    """The word of two elements as they are stored."""
+    return f"{pack}({low}, {high})" if pack in OF_WORD else f"{pack}(float({low}), float({high}))"
+
+
 def cast(type: Type, text: str) -> str:
-    """The inverse of `number`: as it is stored."""
+    """The inverse of `number`: as it is stored. What is read from shared memory so is not converted."""
     dtype = type.dtype if isinstance(type, Tensor) else type
-    return f"{c_type(type)}({text})" if isinstance(dtype, Scalar) and dtype.name in PACK else text
+    if not isinstance(dtype, Scalar) or dtype.name not in PACK:
+        return text
+    kind = c_type(type)
+    read = argument("float", text) or ""
+    return read if argument(f"shared_at<{kind}>", read) is not None else f"{kind}({text})"

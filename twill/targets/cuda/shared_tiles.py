@@ -23,7 +23,16 @@ from twill.targets.cuda.expressions import atom, plus
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
-from twill.targets.cuda.register_tiles import Elements, Held, Point, declaration, held, packed, point
+from twill.targets.cuda.register_tiles import (
+    Elements,
+    Held,
+    Point,
+    declaration,
+    held,
+    packed,
+    point,
+    together,
+)
 from twill.warp.channels import bits
 
 UNROLL = "#pragma unroll"
@@ -178,10 +187,10 @@ def _elements(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str
 
     if (pack := packed(type)) is None:
         return [f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    {name}[i_] = {at('i_')};"]
-    low, high = (f"float({at(f'({register})')})" for register in ("2 * i_", "2 * i_ + 1"))
+    low, high = (at(f"({register})") for register in ("2 * i_", "2 * i_ + 1"))
     return [
         f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)",
-        f"    {name}[i_ / 4][i_ % 4] = {pack}({low}, {high});",
+        f"    {name}[i_ / 4][i_ % 4] = {together(pack, low, high)};",
     ]
 
 
@@ -207,9 +216,9 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     if found.pack:
         pair = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
         places = (f"{name}_at + {_place(tile, at)}" for at in pair)
-        low, high = (f"float(shared_at<{kind}>({place}))" for place in places)
+        low, high = (f"shared_at<{kind}>({place})" for place in places)
         lines[-1] = f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)"
-        return [*lines, f"    {name}[i_] = {found.pack}({low}, {high});"], found
+        return [*lines, f"    {name}[i_] = {together(found.pack, low, high)};"], found
     return [*lines, f"    {name}[i_] = shared_at<{kind}>({address});"], found
 
 

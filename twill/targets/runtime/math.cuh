@@ -122,6 +122,33 @@ __device__ __forceinline__ uint32_t pack_bf16(float low, float high) {
     return packed;
 }
 
+/// Two elements as they are stored; those of the result's type, or that one instruction converts, are no float32 between.
+template <class Stored>
+__device__ __forceinline__ uint32_t pack_f16(Stored low, Stored high) {
+    return pack_f16(float(low), float(high));
+}
+__device__ __forceinline__ uint32_t pack_f16(__half low, __half high) {
+    return __half_as_ushort(low) | uint32_t(__half_as_ushort(high)) << 16;
+}
+__device__ __forceinline__ uint32_t pack_f16(__nv_fp8_e4m3 low, __nv_fp8_e4m3 high) {
+    uint32_t packed;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(packed) : "h"(uint16_t(low.__x | high.__x << 8)));
+    return packed;
+}
+__device__ __forceinline__ uint32_t pack_f16(__nv_fp8_e5m2 low, __nv_fp8_e5m2 high) {
+    uint32_t packed;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(packed) : "h"(uint16_t(low.__x | high.__x << 8)));
+    return packed;
+}
+
+template <class Stored>
+__device__ __forceinline__ uint32_t pack_bf16(Stored low, Stored high) {
+    return pack_bf16(float(low), float(high));
+}
+__device__ __forceinline__ uint32_t pack_bf16(__nv_bfloat16 low, __nv_bfloat16 high) {
+    return __bfloat16_as_ushort(low) | uint32_t(__bfloat16_as_ushort(high)) << 16;
+}
+
 /// Two fp8 e4m3 values, saturated to the largest finite one.
 __device__ __forceinline__ uint16_t pack_e4m3(float low, float high) {
     uint16_t packed;
@@ -197,15 +224,35 @@ __device__ __forceinline__ T& shared_at(uint32_t address) {
     return *reinterpret_cast<T*>(__cvta_shared_to_generic(address));
 }
 
+/// A number of so many bytes.
+template <int Bytes>
+struct Whole {
+    using Type = uint4;
+};
+template <>
+struct Whole<1> {
+    using Type = uint8_t;
+};
+template <>
+struct Whole<2> {
+    using Type = uint16_t;
+};
+template <>
+struct Whole<4> {
+    using Type = uint32_t;
+};
+template <>
+struct Whole<8> {
+    using Type = uint2;
+};
+
 /// `Count` elements side by side at a shared-window address, a multiple of their bytes, to to[first], ... in one access.
+/// They are copied as words, of which the compiler converts neighbours together, not byte by byte.
 template <int Count, class Element, int Size>
 __device__ __forceinline__ void load_elements(Element (&to)[Size], int first, uint32_t address) {
-    struct alignas(Count * sizeof(Element)) Neighbours {
-        Element element[Count];
-    };
-    const Neighbours found = shared_at<Neighbours>(address);
-#pragma unroll
-    for (int i = 0; i < Count; ++i) to[first + i] = found.element[i];
+    const auto found = shared_at<typename Whole<Count * sizeof(Element)>::Type>(address);
+    static_assert(sizeof(found) == Count * sizeof(Element), "one access");
+    memcpy(&to[first], &found, sizeof(found));
 }
 
 /// The exclusive or of the words of what was read.
