@@ -46,6 +46,7 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_24_y_27.consumer_wait(count_x_24_y_27);
+                fence_async_shared();
                 // cycle 158, stage 0: dot.acc_30 (tests/kernels/ttgir/clamped.sm90.ttgir:79:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24_y_27.slot(count_x_24_y_27) + 16384);
@@ -61,6 +62,7 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                 auto position1_x_24_y_27 = channel_x_24_y_27.position(count_x_24_y_27);
                 for (int32_t i = 1; i < n; ++i) {
                     channel_x_24_y_27.consumer_wait(position_x_24_y_27);
+                    fence_async_shared();
                     // cycle 158, stage 0: dot.acc_30 (tests/kernels/ttgir/clamped.sm90.ttgir:79:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24_y_27.slot(position_x_24_y_27) + 16384);
@@ -183,8 +185,7 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                                     cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + ((muli_11 + int32_t((v_ / 8))) * K)) + (x_16_ + int32_t((v_ % 8 * 8)))), ((muli_11 + int32_t((v_ / 8))) < N));
                                 }
                             }
-                            cp_async_wait();
-                            fence_async_shared();
+                            cp_async_arrive_too(channel_x_24_y_27.full(count_x_24_y_27));
                             __syncwarp();
                             if (thread.leader) mbarrier_arrive(channel_x_24_y_27.full(count_x_24_y_27));
                         }
@@ -227,8 +228,7 @@ clamped_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, const __grid_co
                                         cp_async<16>(to_ + v_ % 8 * 16 / 128 * 16384 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((b + ((muli_11 + int32_t((v_ / 8))) * K)) + (x_16_ + int32_t((v_ % 8 * 8)))), ((muli_11 + int32_t((v_ / 8))) < N));
                                     }
                                 }
-                                cp_async_wait();
-                                fence_async_shared();
+                                cp_async_arrive_too(channel_x_24_y_27.full(position_x_24_y_27));
                                 __syncwarp();
                                 if (thread.leader) mbarrier_arrive(channel_x_24_y_27.full(position_x_24_y_27));
                             }

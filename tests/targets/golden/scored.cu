@@ -75,8 +75,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                                     cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + ((0 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), ((0 + int32_t((v_ / 8))) < end_5));
                                 }
                             }
-                            cp_async_wait();
-                            fence_async_shared();
+                            cp_async_arrive_too(channel_y_32.full(count_y_32));
                             __syncwarp();
                             if (thread.leader) mbarrier_arrive(channel_y_32.full(count_y_32));
                         }
@@ -104,8 +103,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                                     cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + ((64 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), ((64 + int32_t((v_ / 8))) < end_5));
                                 }
                             }
-                            cp_async_wait();
-                            fence_async_shared();
+                            cp_async_arrive_too(channel_y_32.full(count_y_32 + 1));
                             __syncwarp();
                             if (thread.leader) mbarrier_arrive(channel_y_32.full(count_y_32 + 1));
                         }
@@ -135,8 +133,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                                         cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + (((i * 64) + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), (((i * 64) + int32_t((v_ / 8))) < end_5));
                                     }
                                 }
-                                cp_async_wait();
-                                fence_async_shared();
+                                cp_async_arrive_too(channel_y_32.full(position_y_32));
                                 __syncwarp();
                                 if (thread.leader) mbarrier_arrive(channel_y_32.full(position_y_32));
                             }
@@ -168,8 +165,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                                         cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((k + (((i * 64) + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))), (((i * 64) + int32_t((v_ / 8))) < end_5));
                                     }
                                 }
-                                cp_async_wait();
-                                fence_async_shared();
+                                cp_async_arrive_too(channel_y_32.full(count_y_32 + i));
                                 __syncwarp();
                                 if (thread.leader) mbarrier_arrive(channel_y_32.full(count_y_32 + i));
                             }
@@ -251,6 +247,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
             const int32_t n = trips_0;
             if (n >= 2) {
                 channel_y_32.consumer_wait(count_y_32);
+                fence_async_shared();
                 // cycle 0, stage 0: dot.s (tests/kernels/ttgir/scored.sm90.ttgir:94:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_32.slot(count_y_32));
@@ -274,6 +271,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     for (int i_ = 0; i_ < 64; ++i_) s_34[i_] = fmaxf(s[i_], 0.0f);
                 }
                 channel_y_32.consumer_wait(count_y_32 + 1);
+                fence_async_shared();
                 // cycle 0, stage 0: dot.s (tests/kernels/ttgir/scored.sm90.ttgir:94:12)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_32.slot(count_y_32 + 1));
@@ -329,6 +327,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                 for (int32_t i = 2; i < n; ++i) {
                     thread.rematerialize();
                     channel_y_32.consumer_wait(count_y_32 + i);
+                    fence_async_shared();
                     // cycle 0, stage 0: dot.s (tests/kernels/ttgir/scored.sm90.ttgir:94:12)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_32.slot(count_y_32 + i));
@@ -463,6 +462,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
             } else {
                 for (int32_t i = 0; i < n; ++i) {
                     channel_y_32.consumer_wait(count_y_32 + i);
+                    fence_async_shared();
                     // cycle 0, stage 0: dot.s (tests/kernels/ttgir/scored.sm90.ttgir:94:12)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_32.slot(count_y_32 + i));

@@ -3,7 +3,7 @@
 from twill.ir.channels import DependenceBarrier
 from twill.ir.effects import effects
 from twill.ir.operands import At, Iteration, Slot
-from twill.ir.statements import BarrierWait, MmaIssue, StoreTile, walk
+from twill.ir.statements import BarrierWait, MmaIssue, ProducerLoad, StoreTile, walk
 from twill.targets.cuda.elements import iteration, sequence
 from twill.targets.cuda.emitter import (
     DRAIN,
@@ -34,7 +34,8 @@ def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
     one = emitter.program.channel(channel)
     if one.local:
         return [emitter.scope().group_barrier()]
-    fenced = one.filled_by == "cp_async" and _read_by_mmas(emitter, channel)
+    copied = one.filled_by == "cp_async" or _copied_outside(emitter, channel)
+    fenced = copied and _read_by_mmas(emitter, channel)
     wait = f"{channel_name(channel)}.consumer_wait({emitter.positions.of(channel, at.iteration)});"
     lines = [wait, "fence_async_shared();"] if fenced else [wait]
     if emitter.of_pair(channel):
@@ -43,6 +44,18 @@ def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
     if emitter.group.warps > 1 and one.only_mma(emitter.group.id):
         return ["if (thread.warp == 0) {", *indented(lines), "}"] if fenced else [f"{ISSUER} {wait}"]
     return lines
+
+
+def _copied_outside(emitter: Emitter, channel: str) -> bool:
+    """Whether threads copy the tiles of a channel that are not such as tensor maps describe."""
+    loads = (
+        one
+        for group in emitter.program.groups
+        for one in walk(group.body)
+        if isinstance(one, ProducerLoad) and one.channel == channel
+    )
+    tiled = (emitter.tiled.get(load.ops[-1]) for one in loads for load in one.loads)
+    return any(own is not None and own.inside for own in tiled)
 
 
 def _read_by_mmas(emitter: Emitter, channel: str) -> bool:

@@ -46,9 +46,9 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     if not inside:
         return [head, acquire, *start]
-    copied = _filled(emitter, it, n)
-    copied += ["cp_async_wait();", "fence_async_shared();", "__syncwarp();"]
-    copied.append(f"if (thread.leader) mbarrier_arrive({channel_name(it.channel)}.full({n}));")
+    full = f"{channel_name(it.channel)}.full({n})"
+    copied = [*_filled(emitter, it, n), f"cp_async_arrive_too({full});", "__syncwarp();"]
+    copied.append(f"if (thread.leader) mbarrier_arrive({full});")
     other = ["} else {", *indented(copied), "}"]
     chosen = ["bool inside_ = true;", *inside, "if (inside_) {", *indented(start), *other]
     return [head, acquire, "{", *indented(chosen), "}"]

@@ -112,6 +112,12 @@ __device__ __forceinline__ void cp_async_arrive(uint32_t barrier) {
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
 }
 
+/// An arrival on `barrier` beside those that it was initialized for, in this phase, once all copies that this thread has
+/// started are complete (cp.async.mbarrier.arrive).
+__device__ __forceinline__ void cp_async_arrive_too(uint32_t barrier) {
+    asm volatile("cp.async.mbarrier.arrive.shared::cta.b64 [%0];" ::"r"(barrier) : "memory");
+}
+
 /// Until all copies that this thread has started are complete (cp.async.wait_all).
 __device__ __forceinline__ void cp_async_wait() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 
