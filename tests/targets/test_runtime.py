@@ -290,5 +290,5 @@ def test_packing_what_is_stored_gives_the_bits_of_packing_numbers(tmp_path: Path
 def _has_nan(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Words with a NaN in some type: its bits may stay, or become those of another NaN."""
     halves = words.view(np.uint16).reshape(-1, 2)
-    low, high = (halves & 0x7FFF) > 0x7C00, (halves & 0x7FFF) > 0x7F80
-    return (low | high).any(axis=1)
+    infinite = np.array([0x7C00, 0x7F80], np.uint16)
+    return np.any((halves & 0x7FFF)[:, :, None] > infinite, axis=(1, 2))
