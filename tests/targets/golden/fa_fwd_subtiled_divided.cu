@@ -16,7 +16,7 @@ TWILL_WGMMA_16(128, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
-fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
+fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length, float product_scale2_6) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<1, 16384> channel_x0{memory, memory + 229376};
@@ -74,7 +74,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const int32_t row0_ = int32_t(blockIdx.x);
             const int32_t row0_3_ = row0_ * 128;
             row0_4 = first_key_2_ + row0_3_;
-            scale2_6 = scale * 1.442695f;
+            scale2_6 = product_scale2_6;
         }
         channel_x0.consumer_wait(count_x0);
         // splat.weights (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:58:16)
@@ -655,8 +655,19 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         // truncf.3 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:127:10)
         {
             float divf_2_[64];
-            #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) divf_2_[i_] = divide(acc0[i_], total0[i_ / 2 % 2]);
+            {
+                float inverse_[2];
+                bool usual_ = true;
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) usual_ &= invert(total0[(i_ / 2 * 64 + i_ % 2 * 2) / 2 % 2], inverse_[i_]);
+                if (usual_) {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) divf_2_[i_] = (acc0[i_] * inverse_[i_ / 2 % 2]);
+                } else {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) divf_2_[i_] = divide(acc0[i_], total0[i_ / 2 % 2]);
+                }
+            }
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(divf_2_[2 * i_], divf_2_[2 * i_ + 1]);
         }
@@ -733,7 +744,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const int32_t row0_3_ = row0_ * 128;
             const int32_t row0_4_ = first_key_2_ + row0_3_;
             row1_5 = row0_4_ + 64;
-            scale2_6 = scale * 1.442695f;
+            scale2_6 = product_scale2_6;
         }
         channel_x1.consumer_wait(count_x1);
         // splat.weights (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:58:16)
@@ -1314,8 +1325,19 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         // truncf.15 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:141:11)
         {
             float divf_14_[64];
-            #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) divf_14_[i_] = divide(acc1[i_], total1_9[i_ / 2 % 2]);
+            {
+                float inverse_[2];
+                bool usual_ = true;
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) usual_ &= invert(total1_9[(i_ / 2 * 64 + i_ % 2 * 2) / 2 % 2], inverse_[i_]);
+                if (usual_) {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) divf_14_[i_] = (acc1[i_] * inverse_[i_ / 2 % 2]);
+                } else {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) divf_14_[i_] = divide(acc1[i_], total1_9[i_ / 2 % 2]);
+                }
+            }
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_15[i_ / 4][i_ % 4] = pack_f16(divf_14_[2 * i_], divf_14_[2 * i_ + 1]);
         }
@@ -1472,7 +1494,8 @@ fa_fwd_subtiled_launch(__half* q, __half* k, __half* v, __half* o, float* lse, f
         const int32_t rows_ = heads * length;
         if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 64}, no_elements, MapUse::store)) return status;
     }
+    const float product_scale2_6 = scale * 1.442695f;
     if (const cudaError_t status = allow_shared_memory<fa_fwd_subtiled_kernel>(230528)) return status;
-    fa_fwd_subtiled_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230528, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length);
+    fa_fwd_subtiled_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230528, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length, product_scale2_6);
     return cudaGetLastError();
 }

@@ -809,8 +809,19 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         // truncf.4 (tests/kernels/ttgir/skipping.sm90.ttgir:82:10)
         {
             float divf_3_[32];
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) divf_3_[i_] = divide(acc_6[i_], total_5[i_ / 2 % 2]);
+            {
+                float inverse_[2];
+                bool usual_ = true;
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) usual_ &= invert(total_5[(i_ / 2 * 32 + i_ % 2 * 2) / 2 % 2], inverse_[i_]);
+                if (usual_) {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) divf_3_[i_] = (acc_6[i_] * inverse_[i_ / 2 % 2]);
+                } else {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) divf_3_[i_] = divide(acc_6[i_], total_5[i_ / 2 % 2]);
+                }
+            }
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) truncf_4[i_ / 4][i_ % 4] = pack_f16(divf_3_[2 * i_], divf_3_[2 * i_ + 1]);
         }

@@ -12,8 +12,10 @@ from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
 from twill.ir.program import AXES, Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.ops.table import TABLE, role
-from twill.targets.cuda import device_maps
+from twill.targets.cuda import device_maps, host_numbers
+from twill.targets.cuda.arithmetic import expression
 from twill.targets.cuda.emitter import ORDERED, indented, line_bytes
+from twill.targets.cuda.expressions import bare
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.scope import Scope
@@ -59,7 +61,7 @@ def launcher(program: Program, name: str, bytes: int, form: TiledForm | None) ->
         lines.append(f"const int {argument(program, value)} = grid_{'xyz'[axis]};")
     lines += [f"NoElements {NO_ELEMENTS}(stream);"] if program.descriptors else []
     lines += [line for one in program.descriptors for line in _encode(program, one.ops)]
-    lines += [*_block_count(program), *_device_maps(program)]
+    lines += [*_block_count(program), *_device_maps(program), *_products(program)]
     if program.counted:
         lines += ["TileCounter counter(stream);", *_checked("counter.allocate()")]
     what = "gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made."
@@ -77,6 +79,17 @@ def _extents(program: Program) -> Mapping[int, int]:
     axes."""
     given = ((i, one.get(GRID)) for i, one in enumerate(program.function.arg_attributes))
     return {i: axis for i, axis in given if isinstance(axis, int)}
+
+
+def _products(program: Program) -> list[str]:
+    """What the kernel takes in place of computing it."""
+    scope = Scope(program, program.groups[0], {})
+    for op in map(program.op, host_numbers.products(program)):
+        name = host_numbers.name(program, op.result)
+        text = expression(op, [scope.scalar(value) for value in op.operands]) or ""
+        scope.lines.append(f"const float {name} = {bare(text)};")
+        scope.values[op.result.id] = name
+    return scope.lines
 
 
 def _block_count(program: Program) -> list[str]:
@@ -154,6 +167,8 @@ def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
     passed += [device_maps.MEMORY] if device_maps.made(program) else []
     passed += ["counter.value"] if program.counted else []
     passed += [ORDERED] if program.order != AXES else []
+    products = map(program.op, host_numbers.products(program))
+    passed += [host_numbers.name(program, op.result) for op in products]
     launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
     return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
 

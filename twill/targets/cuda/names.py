@@ -37,7 +37,7 @@ scales_b_at status stream tensor_memory thread tile_counter tile_number twill wa
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
 _FORMS = re.compile(
-    r"(channel|count|kept|map|position\d*|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
+    r"(channel|count|kept|map|position\d*|product|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
     r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+"
     r"|(wgmma|tcgen05|tensor_memory)_.*|dependence\d+|(drain|ready)_\d+"
     r"|(float|int|uint|double|short|char|half|long)\d(_t)?"
@@ -78,7 +78,7 @@ cp_async_arrive cp_async_arrive_too cp_async_or cp_async_wait descriptor_advance
 divide_floor
 elect_one encode_tensor_map exp2_approx exp2_clamped exp2_coefficient exp2_highest exp2_lowest exp2_magic
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
-bf16_of bits_mislead f16_of fence_async fence_async_shared fma_pair gathered half_of halves joined keep
+bf16_of bits_mislead f16_of fence_async fence_async_shared fma_pair gathered half_of halves invert joined keep
 largest_bits ldmatrix_x4 load_elements load_global load_matrices load_pair load_shared load_words log2_approx
 matrix_descriptor max_nan max_nanf mbarrier_arrive mma_sync
 mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence

@@ -15,6 +15,8 @@ from twill.ops.values import element
 from twill.targets.cuda import (
     atomics,
     device_maps,
+    divisions,
+    host_numbers,
     plain_dot,
     tensor_memory,
     through_scratch,
@@ -67,7 +69,9 @@ def execute(scope: Scope, op: Op) -> None:
 def _execute(scope: Scope, op: Op) -> None:
     if role(op) == "constant":
         return  # made where it is used
-    if op.name in VIEWS:
+    if op.index in host_numbers.products(scope.program):
+        scope.named(op.result, host_numbers.name(scope.program, op.result))
+    elif op.name in VIEWS:
         scope.values[op.result.id] = VIEWS[op.name](scope, op)
     else:
         _STATEMENTS.get(op.name, _elementwise)(scope, op)
@@ -102,11 +106,24 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
         return elements
     if 1 in type.shape or scope.narrow:
         return lambda point: number(type, cast(type, elements(point)))
+    if divisions.by_rows(scope, op):
+        return _divided(scope, result, type, operands, elements)
     if parts := scope.program.parts.get(op.index):
         found = divided(op, operands[0], parts, paired=scope.float_pairs)
     else:
         found = paired(op, operands, elements, scope.fused, floats=scope.float_pairs)
     return found if result.id in scope.fused else scope.kept(result, found)
+
+
+def _divided(
+    scope: Scope, result: Value, type: Tensor, operands: Sequence[Elements], elements: Elements
+) -> Elements:
+    """Each row by one number."""
+    name = scope.name(result)
+    if result.id not in scope.targets:
+        scope.lines.append(declaration(type, name))
+    scope.lines += divisions.divided(type, name, operands[0], operands[1], elements)
+    return held(name, type)
 
 
 def _reduce(scope: Scope, op: Op) -> None:

@@ -6,7 +6,7 @@ Takes a `Program`, or its form with pointer loads by TMA; gives declarations and
 from twill.ir.loop import Value
 from twill.ir.program import AXES, Program
 from twill.ops.c import c_type
-from twill.targets.cuda import device_maps
+from twill.targets.cuda import device_maps, host_numbers
 from twill.targets.cuda.emitter import COUNTER, ORDERED
 from twill.targets.cuda.names import c_name, tensor_map
 from twill.targets.cuda.tiled_form import TiledForm
@@ -23,6 +23,7 @@ def parameters(form: TiledForm) -> str:
     memory = [f"CUtensorMap* {device_maps.MEMORY}"] if device_maps.made(form.program) else []
     memory += [f"uint32_t* {COUNTER}"] if form.program.counted else []
     memory += [f"bool {ORDERED}"] if form.program.order != AXES else []
+    memory += host_numbers.parameters(form.program)
     return ", ".join([*given, *arguments(form.program), *memory])
 
 

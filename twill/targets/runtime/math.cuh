@@ -108,6 +108,12 @@ __device__ __forceinline__ float divide(float a, float b) {
     return quotient;
 }
 
+/// Whether a / b by `divide` has the bits of a times the reciprocal of b, which is stored.
+__device__ __forceinline__ bool invert(float b, float& reciprocal) {
+    asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(reciprocal) : "f"(b));
+    return !(fabsf(b) > 0x1p126f) && !(fabsf(b) < 0x1p-126f);
+}
+
 // ---- packing (cvt): `low` lands in the least significant part --------------------------------------------------
 
 __device__ __forceinline__ uint32_t pack_f16(float low, float high) {
