@@ -56,6 +56,7 @@ class Variant:
     small: tuple[Mapping[str, int], ...] = ({"M": 384, "N": 768, "K": 320},)
     """Shapes for compute-sanitizer."""
     persistent: bool = False
+    dynamic: bool = False
     divide_waits: bool | None = None
     cluster: int = 1
     """Thread blocks that share loads; not among the kernels that are measured where none is named."""
@@ -101,6 +102,8 @@ VARIANTS = {
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked.persistent": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),
+    "fa_fwd_subtiled.dynamic": Variant("fa_fwd_subtiled", small=ROWS, persistent=True, dynamic=True),
+    "fa_fwd_masked.dynamic": Variant("fa_fwd_masked", small=ROWS, persistent=True, dynamic=True),
     "fa_bwd": Variant("fa_bwd", small=ROWS),
     "fa_bwd_subtiled": Variant("fa_bwd_subtiled", small=ROWS),
 }
@@ -123,10 +126,11 @@ names_argument = click.argument("names", nargs=-1, type=click.Choice(list(VARIAN
 def generate_all(folder: Path, names: Sequence[str], search: bool) -> None:
     """Write every kernel from the schedules in reports/schedules. Needs Triton, no GPU."""
     for name in names or USUAL:
-        stem, lowering = name.removesuffix(".cluster"), Options(cluster=VARIANTS[name].cluster)
+        one, stem = VARIANTS[name], name.removesuffix(".cluster")
+        lowering = Options(cluster=one.cluster, dynamic=one.dynamic)
         kept = () if search else tuple(map(str, sorted(KEPT.glob(f"{stem}.for*.json"))))
         options = GenerateOptions(schedules=kept, lowering=lowering)
-        for file, make in files(generate(VARIANTS[name].inputs, options)).items():
+        for file, make in files(generate(one.inputs, options)).items():
             write(folder / name / file, make())
             if search and file.endswith(SCHEDULE):
                 loop = file.removesuffix(SCHEDULE).partition(".")[2]

@@ -8,6 +8,7 @@ found, before any search starts.
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
+from typing import TYPE_CHECKING
 
 from twill import whatif
 from twill.diagnostics import TwillError, together
@@ -18,6 +19,9 @@ from twill.ir.loop import Loop, Module
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
+
+if TYPE_CHECKING:
+    from twill.extract.frontend.persistent import Order
 
 LONGEST = 200
 """Bytes of a loop's name, from which names of files are made."""
@@ -39,8 +43,8 @@ class Inputs:
     persistent: bool | None = False
     """Generate a persistent kernel: each thread block loops over programs of the grid. None: where that is
     predicted to be faster (`twill.generation.generate`)."""
-    in_order: bool = False
-    """Its thread blocks have the programs of every wave in the same order: neighbours stay neighbours."""
+    order: "Order" = "mirrored"
+    """In which its thread blocks have the programs of the grid."""
     subtile: int | None = None
     """Independent sub-tiles that the rows of the kernel's tiles are divided into; None for what is best by
     the intervals (`twill.generation.subtiles`), where a search decides, and whole tiles elsewhere."""
@@ -208,7 +212,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         from twill.extract.frontend.persistent import persistent
         from twill.extract.rewrite.early_return import structured
 
-        module = persistent(structured(module), in_order=inputs.in_order)
+        module = persistent(structured(module), inputs.order)
     if inputs.own_descriptors:
         from twill.extract.frontend.descriptors import device_descriptors
 

@@ -1,8 +1,10 @@
 """Kernels made to walk over their grids: the same results from any number of blocks, and the loader running
 on."""
 
+from collections.abc import Callable
 from itertools import product
 from pathlib import Path
+from re import findall
 
 import pytest
 
@@ -109,6 +111,42 @@ def test_lines_stay_where_they_are() -> None:
         if len(op.results) == 1
     )
     assert before.text.count("\n") == after.text.count("\n")
+
+
+def numbered(text: str, grid: tuple[int, int, int], number: int) -> dict[str, int]:
+    """What the integers of a persistent kernel's first line are, for a tile by its number."""
+    found = dict(zip(["%twill_grid_x", "%twill_grid_y", "%twill_grid_z"], grid, strict=True))
+    found["%twill_number"] = number
+    meaning: dict[str, Callable[[int, int], int]] = {
+        "muli": lambda a, b: a * b,
+        "addi": lambda a, b: a + b,
+        "subi": lambda a, b: a - b,
+        "divsi": lambda a, b: a // b,
+        "remsi": lambda a, b: a % b,
+        "minsi": lambda a, b: min(a, b),
+    }
+    for name, word, first, second in findall(r"(%\w+) = arith\.(\w+) (%?\w+)(?:, (%?\w+))? : i32", text):
+        if word == "constant":
+            found[name] = int(first)
+        elif word in meaning and first in found and second in found:
+            found[name] = meaning[word](found[first], found[second])
+    return found
+
+
+def test_claimed_programs_of_unequal_length_come_rows_together() -> None:
+    """Those at one place along x, of four rows at a time; each once."""
+    text = persistent(read(Path("examples/ttgir/fa_fwd_causal.sm90.ttgir").read_text(), "fa"), "claimed").text
+    along = next(iter(findall(r"(%\w+) = arith\.divsi %twill_place, %twill_width", text)))
+    found = [numbered(text, (5, 3, 2), number) for number in range(30)]
+    order = [(one[along], one["%twill_row"]) for one in found]
+    assert sorted(order) == [(x, row) for x in range(5) for row in range(6)]
+    assert order[:6] == [(0, 0), (0, 1), (0, 2), (0, 3), (1, 0), (1, 1)]
+    assert order[20:23] == [(0, 4), (0, 5), (1, 4)]
+
+
+def test_claimed_programs_of_equal_length_keep_their_order() -> None:
+    gemm = persistent(read(Path("examples/ttgir/gemm.sm90.ttgir").read_text(), "gemm"), "claimed").text
+    assert "scf.for %twill_tile = %twill_first" in gemm
 
 
 def test_the_launcher_starts_as_many_blocks_as_fit() -> None:

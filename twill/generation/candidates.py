@@ -205,7 +205,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)
-    inputs = replace(inputs, in_order=stated.in_order, pairs=stated.pairs)
+    inputs = replace(inputs, order=stated.order, pairs=stated.pairs)
     return Generated(inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases)
 
 
@@ -214,10 +214,11 @@ def _stated(inputs: Inputs, session: _Session) -> Inputs:
     from twill.targets import EXACT_LAYOUTS
 
     lowering = session.options.lowering
-    in_order = inputs.in_order or lowering.pairs or lowering.cluster > 1 or lowering.dynamic
+    together = lowering.pairs or lowering.cluster > 1
+    order = "neighbours" if together else "claimed" if lowering.dynamic else inputs.order
     return replace(
         inputs,
-        in_order=in_order,
+        order=order,
         pairs=lowering.pairs,
         own_descriptors=True,
         exact_layouts=EXACT_LAYOUTS,
