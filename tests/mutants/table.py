@@ -79,6 +79,7 @@ MUTANTS = (
         "parity(n / Depth % 2)",
         "parity((n + 1) / Depth % 2)",
         "the phase changes one slot early",
+        ("fa_fwd",),
     ),
     Mutant(
         "full-is-empty",
@@ -1146,6 +1147,7 @@ MUTANTS = (
         "return {min(wait, task.start + length * n // SLICES)",
         "slices of a divided operation run before the wait that divides it",
         ("fa_fwd_subtiled_divided",),
+        survives="these slices read nothing that the wait is for: only the time changes",
     ),
     Mutant(
         "loads-within-that-wait",

@@ -55,6 +55,20 @@ def inputs(folder: Path, before: str, inside: str) -> Inputs:
     return Inputs(f"{folder / 'drawn.py'}:drawn", arch="sm90")
 
 
+def test_maxima_of_floats_are_those_of_their_bits(tmp_path: Path) -> None:
+    """Triton writes a signed maximum and an unsigned minimum, of one array: one group executes both, in order.
+    Of 64-bit integers, CUDA has sums for `unsigned long long`."""
+    before = "best, tile = c.to(tl.pointer_type(tl.float32)) + 64 * j, 0"
+    inside = (
+        "tl.atomic_max(best, k.to(tl.float32)); tl.atomic_add((next + 64).to(tl.pointer_type(tl.int64)), 1)"
+    )
+    made = generate(inputs(tmp_path, before, inside), GenerateOptions(time_limit=20, check=False))
+    text = made.cuda
+    assert "atomicMax(reinterpret_cast<int*>(" in text
+    assert "atomicMin(reinterpret_cast<unsigned int*>(" in text
+    assert "atomicAdd(reinterpret_cast<unsigned long long*>(" in text
+
+
 def test_one_group_executes_them() -> None:
     made = program("drawn")
     executing = [

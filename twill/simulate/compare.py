@@ -20,6 +20,8 @@ from twill.simulate.execute import run
 from twill.simulate.global_memory import BlockScaled, Memory
 from twill.simulate.index_arrays import Fills, fills
 from twill.simulate.interpret import interpret
+from twill.simulate.operations import NotSimulatedError
+from twill.simulate.protocol import HazardError
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,14 +141,19 @@ def compare(
     seed: int = 0,
     prefer: tuple[int, ...] = (),
 ) -> tuple[Compared, ...]:
-    """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by
-    itself."""
+    """Run both for one program of the grid. Raises HazardError where the warp program goes wrong by itself:
+    also where it reads what is not there, and the direct execution does not."""
     contents = useful(program.function, numbers, grid, seed)
     reference = _reference(program)
     values, expected = arguments(reference, numbers, seed, contents)
     interpret(reference, values, expected, grid)
     values, found = arguments(program.function, numbers, seed, contents)
-    run(program, values, found, grid, prefer)
+    try:
+        run(program, values, found, grid, prefer)
+    except (HazardError, NotSimulatedError):
+        raise
+    except TwillError as problem:
+        raise HazardError(problem.message, problem.location) from problem
     _, untouched = arguments(program.function, numbers, seed, contents)
     for memory in (expected, found, untouched):
         memory.types |= expected.types | found.types

@@ -44,14 +44,18 @@ class Surroundings:
         self.memory.write(pointers, offsets, values, mask, add=add)
 
 
+class NotSimulatedError(TwillError):
+    """The simulator lacks an operation."""
+
+
 def evaluate(op: Op, operands: Sequence[Operand], memory: Memory, program: Mapping[str, int]) -> Values:
     """The results of one operation. `program` has `pid.x`, `grid.x`, ...
 
-    Raises TwillError for an operation that can not be simulated.
+    Raises NotSimulatedError for an operation that can not be simulated.
     """
     row = lookup(op.name)
     if row is None or row.meaning is None:
-        raise TwillError(f"{op.name} can not be simulated", op.location, span=len(op.name))
+        raise NotSimulatedError(f"{op.name} can not be simulated", op.location, span=len(op.name))
     with np.errstate(all="ignore"):
         return row.meaning(op, operands, Surroundings(memory, program))
 

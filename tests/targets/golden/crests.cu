@@ -108,7 +108,7 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
             __threadfence();
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) < M) & (int32_t((thread.lane & 1)) < 2))) atomicMax(((c + ((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) * 2)) + int32_t((thread.lane & 1))), convert_layout_22_[0]);
+                if ((((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) < M) & (int32_t((thread.lane & 1)) < 2))) atomicMax(reinterpret_cast<int*>(((c + ((muli_1 + int32_t(((thread.lane >> 1) & 15) + (thread.warp & 7) * 16)) * 2)) + int32_t((thread.lane & 1)))), (int)(convert_layout_22_[0]));
         }
     }
     if (warp_index() - 8 < 4) {

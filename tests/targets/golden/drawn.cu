@@ -104,7 +104,7 @@ drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_cons
         {
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader && true) shared_at<int64_t>(memory + 32768) = int64_t(atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1))));
+            if (thread.leader && true) shared_at<int64_t>(memory + 32768) = atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1)));
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
             order_10 = shared_at<int64_t>(memory + 32768);
@@ -118,7 +118,7 @@ drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_cons
         {
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader) shared_at<int64_t>(memory + 32768) = int64_t(atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12)));
+            if (thread.leader) shared_at<int64_t>(memory + 32768) = atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12));
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
             found_13 = shared_at<int64_t>(memory + 32768);
@@ -159,7 +159,7 @@ drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_cons
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0) shared_at<int32_t>(memory + 32768 + int32_t(thread.row + 8 * i_) * sizeof(int32_t)) = atomicMax((best + int32_t(thread.row + 8 * i_)), best_18_[i_]);
+                if (thread.lane % 4 == 0) shared_at<int32_t>(memory + 32768 + int32_t(thread.row + 8 * i_) * sizeof(int32_t)) = atomicMax(reinterpret_cast<int*>((best + int32_t(thread.row + 8 * i_))), (int)(best_18_[i_]));
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
@@ -455,7 +455,7 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
         {
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader && true) shared_at<int64_t>(memory + 32768) = int64_t(atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1))));
+            if (thread.leader && true) shared_at<int64_t>(memory + 32768) = atomicAdd(reinterpret_cast<unsigned long long*>(order), (unsigned long long)(int64_t(1)));
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
             order_10 = shared_at<int64_t>(memory + 32768);
@@ -469,7 +469,7 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
         {
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader) shared_at<int64_t>(memory + 32768) = int64_t(atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12)));
+            if (thread.leader) shared_at<int64_t>(memory + 32768) = atomicCAS(reinterpret_cast<unsigned long long*>(found_11), (unsigned long long)(order_10), (unsigned long long)(found_12));
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
             found_13 = shared_at<int64_t>(memory + 32768);
@@ -510,7 +510,7 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if (thread.lane % 4 == 0) shared_at<int32_t>(memory + 32768 + int32_t(thread.row + 8 * i_) * sizeof(int32_t)) = atomicMax((best + int32_t(thread.row + 8 * i_)), best_18_[i_]);
+                if (thread.lane % 4 == 0) shared_at<int32_t>(memory + 32768 + int32_t(thread.row + 8 * i_) * sizeof(int32_t)) = atomicMax(reinterpret_cast<int*>((best + int32_t(thread.row + 8 * i_))), (int)(best_18_[i_]));
             __threadfence();
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll

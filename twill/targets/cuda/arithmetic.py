@@ -17,6 +17,8 @@ ATOMICS = {
     "add": "atomicAdd",
     "max": "atomicMax",
     "min": "atomicMin",
+    "umax": "atomicMax",
+    "umin": "atomicMin",
     "and": "atomicAnd",
     "or": "atomicOr",
     "xor": "atomicXor",

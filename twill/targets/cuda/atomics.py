@@ -31,13 +31,17 @@ def execute(scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: S
         _scalar(scope, op, word, operands, masks, ordered=ordered)
 
 
-def _call(word: str, kind: str, pointer: str, values: Sequence[str]) -> str:
-    """CUDA has atomics of 64-bit integers for `long long`: signed ones for maxima and minima, else not."""
-    if kind != "int64_t":
+def call(op: Op, word: str, kind: str, pointer: str, values: Sequence[str]) -> str:
+    """The call of `word` on elements of the C type `kind`. CUDA has atomics of 64-bit integers for `long
+    long`: signed ones for maxima and minima, else not. Maxima and minima of floats are those of their bits,
+    which the pointer's type does not say."""
+    extreme = word in ("atomicMax", "atomicMin")
+    if kind != "int64_t" and not (extreme and kind == "int32_t"):
         return f"{word}({', '.join([pointer, *values])})"
-    wide = "long long" if word in ("atomicMax", "atomicMin") else "unsigned long long"
-    passed = ", ".join(f"({wide})({value})" for value in values)
-    return f"int64_t({word}(reinterpret_cast<{wide}*>({pointer}), {passed}))"
+    signed = extreme and str(op.attributes["atomic_rmw_op"]) in ("max", "min")
+    own = f"{'' if signed else 'unsigned '}{'long long' if kind == 'int64_t' else 'int'}"
+    passed = ", ".join(f"({own})({value})" for value in values)
+    return f"{word}(reinterpret_cast<{own}*>({pointer}), {passed})"
 
 
 def _scalar(
@@ -48,7 +52,7 @@ def _scalar(
     place = f"shared_at<{kind}>({scope.scratch})"
     condition = " && ".join(["thread.leader", *(scope.scalar(mask) for mask in masks)])
     scope.lines += [
-        f"if ({condition}) {place} = {_call(word, kind, pointer, values)};",
+        f"if ({condition}) {place} = {call(op, word, kind, pointer, values)};",
         *([FENCE] if ordered else []),
         scope.group_barrier(),
     ]
@@ -69,7 +73,7 @@ def _tile(
     one = point(form, "i_")
     pointer, *values = (cast(value.type, scope.elements(value)(one)) for value in operands)
     limits = (scope.elements(mask)(one) for mask in masks)
-    stored = f"{plain(tile, scope.scratch, one)} = {_call(word, c_type(tile), pointer, values)};"
+    stored = f"{plain(tile, scope.scratch, one)} = {call(op, word, c_type(tile), pointer, values)};"
     name = scope.name(op.result)
     scope.lines += [
         UNROLL,

@@ -229,17 +229,17 @@ def _atomic(scope: Scope, op: Op) -> None:
         scope.lines.append("__threadfence();")
     if not isinstance(value.type, Tensor):
         mask = "".join(f" && {scope.scalar(one)}" for one in masks)
-        scope.lines.append(
-            f"if (thread.leader{mask}) {word}({scope.scalar(pointers)},"
-            f" {cast(value.type, scope.scalar(value))});"
-        )
+        source = cast(value.type, scope.scalar(value))
+        called = atomics.call(op, word, c_type(value.type), scope.scalar(pointers), [source])
+        scope.lines.append(f"if (thread.leader{mask}) {called};")
         return
     form = scope.layout(value.type)
     one = point(form, "i_")
     masked = [scope.elements(each)(one) for each in masks]
     target, source = scope.elements(pointers)(one), cast(value.type, scope.elements(value)(one))
     scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
-    scope.lines.append(f"    {guard(once(form), *masked)}{word}({target}, {source});")
+    called = atomics.call(op, word, c_type(value.type), target, [source])
+    scope.lines.append(f"    {guard(once(form), *masked)}{called};")
 
 
 def _exchange(scope: Scope, op: Op) -> None:
