@@ -144,7 +144,7 @@ MUTANTS = (
         "if (!every) __syncwarp();",
         "",
         "a lane releases what others still read",
-        ("gemm_reduction", "gathered", "bumped"),
+        ("dequantized",),
     ),
     Mutant(
         "every-lane-arrives",

@@ -160,7 +160,7 @@ def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
         seen = scope.values.get(op.operands[0].id) if role(op) == "layout" else None
         if isinstance(seen, Shared):
             scope.values[op.result.id] = seen
-        elif not isinstance(op.result.type, Tensor):
+        elif any(not isinstance(result.type, Tensor) for result in op.results):
             execute(scope, op)
     dot = emitter.program.op(it.ops[-1])
     a, b = scope.values.get(dot.operands[0].id), scope.form(dot.operands[1])
