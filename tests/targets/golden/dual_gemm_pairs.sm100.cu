@@ -300,25 +300,26 @@ dual_gemm_launch(__half* a, __half* gate, __half* up, __half* c, int32_t M, int3
         const int32_t divsi_1_ = M / 128;
         if (divsi_1_ % 2) return cudaErrorInvalidValue;
     }
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_1;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_gate_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_gate_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, gate, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_gate_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, gate, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_up_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_up_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, up, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_up_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, up, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_2;
     {
         const int64_t c_desc_ = (int64_t)(N);
-        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<dual_gemm_kernel>(230624)) return status;
     dual_gemm_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230624, stream>>>(map_a_desc_1, map_gate_desc, map_up_desc, map_c_desc_2, a, gate, up, c, M, N, K);

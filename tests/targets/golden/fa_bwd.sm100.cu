@@ -836,40 +836,41 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 fa_bwd_launch(__half* q, __half* k, __half* v, __half* v_do, float* dq, __half* dk, __half* dv, float* lse, float* delta, float scale, int32_t heads, int32_t length, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_q_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_k_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_v_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_do_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_do_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v_do, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_do_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v_do, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_dq_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_dq_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, dq, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 4}, {32, 128})) return status;
+        if (const int status = tensor_map<2>(&map_dq_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, dq, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 4}, {32, 128}, no_elements, MapUse::store)) return status;
     }
     CUtensorMap map_dk_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_dk_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, dk, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_dk_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, dk, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
     CUtensorMap map_dv_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_dv_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, dv, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_dv_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, dv, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<fa_bwd_kernel>(202080)) return status;
     fa_bwd_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 202080, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_do_desc, map_dq_desc, map_dk_desc, map_dv_desc, q, k, v, v_do, dq, dk, dv, lse, delta, scale, heads, length);

@@ -43,7 +43,7 @@
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
-fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
+fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length, float product_scale2_9) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     enum NamedBarrier : uint32_t { group_1_barrier = 2, group_2_barrier = 3, tensor_memory_sync = 6 };
@@ -182,7 +182,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t query0_6_ = int32_t(blockIdx.x);
             const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 256;
-            scale2_9 = scale * 1.442695f;
+            scale2_9 = product_scale2_9;
             x0 = first_key_3_ + query0_8;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) raised[i_] = scale2_9;
@@ -1505,7 +1505,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 256;
             query1 = query0_8 + 128;
-            scale2_9 = scale * 1.442695f;
+            scale2_9 = product_scale2_9;
             x1 = first_key_3_ + query1;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) raised[i_] = scale2_9;
@@ -3620,27 +3620,29 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 fa_fwd_causal_launch(__half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_q_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_k_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_v_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_o_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
+    const float product_scale2_9 = scale * 1.442695f;
     if (const cudaError_t status = allow_shared_memory<fa_fwd_causal_kernel>(230800)) return status;
-    fa_fwd_causal_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230800, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length);
+    fa_fwd_causal_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230800, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length, product_scale2_9);
     return cudaGetLastError();
 }

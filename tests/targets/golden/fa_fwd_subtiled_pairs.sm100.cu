@@ -36,7 +36,7 @@
 using namespace twill;
 
 __global__ void __cluster_dims__(2, 1, 1) __launch_bounds__(512, 1)
-fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
+fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length, float product_scale2_6) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     enum NamedBarrier : uint32_t { group_1_barrier = 2, group_2_barrier = 3, tensor_memory_sync = 8 };
@@ -152,7 +152,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const int32_t row0_3_ = int32_t(blockIdx.x);
             const int32_t row0_4_ = row0_3_ * 256;
             row0_5 = first_key_2_ + row0_4_;
-            const float scale2_6_ = scale * 1.442695f;
+            const float scale2_6_ = product_scale2_6;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) raised[i_] = scale2_6_;
             #pragma unroll
@@ -495,7 +495,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             const int32_t row0_4_ = row0_3_ * 256;
             const int32_t row0_5_ = first_key_2_ + row0_4_;
             row1 = row0_5_ + 128;
-            const float scale2_6_ = scale * 1.442695f;
+            const float scale2_6_ = product_scale2_6;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) raised[i_] = scale2_6_;
             #pragma unroll
@@ -1645,27 +1645,29 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
 extern "C" int
 fa_fwd_subtiled_launch(__half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     if (grid_x % 2) return cudaErrorInvalidConfiguration;
+    NoElements no_elements(stream);
     CUtensorMap map_q_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_k_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_v_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_o_desc;
     {
         const int32_t rows_ = heads * length;
-        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
+    const float product_scale2_6 = scale * 1.442695f;
     if (const cudaError_t status = allow_shared_memory<fa_fwd_subtiled_kernel>(216520)) return status;
-    fa_fwd_subtiled_kernel<<<dim3(grid_x, grid_y, grid_z), 512, 216520, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length);
+    fa_fwd_subtiled_kernel<<<dim3(grid_x, grid_y, grid_z), 512, 216520, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length, product_scale2_6);
     return cudaGetLastError();
 }

@@ -203,20 +203,21 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 matmul_into_launch(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_1;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_2;
     {
         const int64_t c_desc_ = (int64_t)(N);
-        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 64}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<matmul_into_kernel>(140544)) return status;
     matmul_into_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 140544, stream>>>(map_a_desc_1, map_b_desc, map_c_desc_2, a, b, c, M, N, K);

@@ -269,20 +269,21 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __g
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 matmul_scaled_launch(__nv_fp8_e4m3* a, __nv_fp8_e5m2* b, float* c, int8_t* a_scales, int8_t* b_scales, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_1;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_)}, {128, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_1, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_)}, {128, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_)}, {128, 256})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_)}, {128, 256}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_2;
     {
         const int64_t c_desc_ = (int64_t)(N);
-        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 4}, {32, 128})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 4}, {32, 128}, no_elements, MapUse::store)) return status;
     }
     CUtensorMap map_x_desc_10;
     {
@@ -295,7 +296,7 @@ matmul_scaled_launch(__nv_fp8_e4m3* a, __nv_fp8_e5m2* b, float* c, int8_t* a_sca
         const int32_t x_desc_7_ = blocks_3_ * 512;
         const int64_t x_desc_8_ = (int64_t)(x_desc_6_);
         const int64_t x_desc_9_ = (int64_t)(x_desc_7_);
-        if (const int status = tensor_map<5>(&map_x_desc_10, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, a_scales, {256, 2, uint64_t(blocks_3_), uint64_t(x_desc_4_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_9_), uint64_t(x_desc_8_)}, {256, 2, 1, 1, 1})) return status;
+        if (const int status = tensor_map<5>(&map_x_desc_10, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, a_scales, {256, 2, uint64_t(blocks_3_), uint64_t(x_desc_4_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_9_), uint64_t(x_desc_8_)}, {256, 2, 1, 1, 1}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_y_desc_15;
     {
@@ -308,7 +309,7 @@ matmul_scaled_launch(__nv_fp8_e4m3* a, __nv_fp8_e5m2* b, float* c, int8_t* a_sca
         const int32_t y_desc_12_ = y_desc_11_ * blocks_3_;
         const int32_t y_desc_13_ = y_desc_12_ * 512;
         const int64_t y_desc_14_ = (int64_t)(y_desc_13_);
-        if (const int status = tensor_map<5>(&map_y_desc_15, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, b_scales, {256, 2, uint64_t(blocks_3_), uint64_t(y_desc_11_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_9_), uint64_t(y_desc_14_)}, {256, 2, 1, 2, 1})) return status;
+        if (const int status = tensor_map<5>(&map_y_desc_15, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, b_scales, {256, 2, uint64_t(blocks_3_), uint64_t(y_desc_11_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_9_), uint64_t(y_desc_14_)}, {256, 2, 1, 2, 1}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<matmul_scaled_kernel>(220336)) return status;
     matmul_scaled_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 220336, stream>>>(map_a_desc_1, map_b_desc, map_c_desc_2, map_x_desc_10, map_y_desc_15, a, b, c, a_scales, b_scales, M, N, K);

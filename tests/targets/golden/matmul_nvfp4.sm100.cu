@@ -309,22 +309,23 @@ matmul_scaled_kernel(const __grid_constant__ CUtensorMap map_a_desc_3, const __g
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 matmul_scaled_launch(int8_t* a, int8_t* b, float* c, __nv_fp8_e4m3* a_scales, __nv_fp8_e4m3* b_scales, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_3;
     {
         const int32_t a_desc_ = K / 2;
         const int64_t a_desc_2_ = (int64_t)(a_desc_);
-        if (const int status = tensor_map<2>(&map_a_desc_3, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(a_desc_), uint64_t(M)}, {uint64_t(a_desc_2_)}, {128, 128})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_3, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(a_desc_), uint64_t(M)}, {uint64_t(a_desc_2_)}, {128, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int32_t a_desc_ = K / 2;
         const int64_t a_desc_2_ = (int64_t)(a_desc_);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(a_desc_), uint64_t(N)}, {uint64_t(a_desc_2_)}, {128, 256})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(a_desc_), uint64_t(N)}, {uint64_t(a_desc_2_)}, {128, 256}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc_4;
     {
         const int64_t c_desc_ = (int64_t)(N);
-        if (const int status = tensor_map<2>(&map_c_desc_4, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 4}, {32, 128})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc_4, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 4}, {32, 128}, no_elements, MapUse::store)) return status;
     }
     CUtensorMap map_x_desc_13;
     {
@@ -337,7 +338,7 @@ matmul_scaled_launch(int8_t* a, int8_t* b, float* c, __nv_fp8_e4m3* a_scales, __
         const int32_t x_desc_10_ = blocks_6_ * 512;
         const int64_t x_desc_11_ = (int64_t)(x_desc_9_);
         const int64_t x_desc_12_ = (int64_t)(x_desc_10_);
-        if (const int status = tensor_map<5>(&map_x_desc_13, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, a_scales, {256, 2, uint64_t(blocks_6_), uint64_t(x_desc_7_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_12_), uint64_t(x_desc_11_)}, {256, 2, 4, 1, 1})) return status;
+        if (const int status = tensor_map<5>(&map_x_desc_13, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, a_scales, {256, 2, uint64_t(blocks_6_), uint64_t(x_desc_7_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_12_), uint64_t(x_desc_11_)}, {256, 2, 4, 1, 1}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_y_desc_18;
     {
@@ -350,7 +351,7 @@ matmul_scaled_launch(int8_t* a, int8_t* b, float* c, __nv_fp8_e4m3* a_scales, __
         const int32_t y_desc_15_ = y_desc_14_ * blocks_6_;
         const int32_t y_desc_16_ = y_desc_15_ * 512;
         const int64_t y_desc_17_ = (int64_t)(y_desc_16_);
-        if (const int status = tensor_map<5>(&map_y_desc_18, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, b_scales, {256, 2, uint64_t(blocks_6_), uint64_t(y_desc_14_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_12_), uint64_t(y_desc_17_)}, {256, 2, 4, 2, 1})) return status;
+        if (const int status = tensor_map<5>(&map_y_desc_18, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_NONE, b_scales, {256, 2, uint64_t(blocks_6_), uint64_t(y_desc_14_), 1}, {uint64_t(int64_t(256)), uint64_t(int64_t(512)), uint64_t(x_desc_12_), uint64_t(y_desc_17_)}, {256, 2, 4, 2, 1}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<matmul_scaled_kernel>(199856)) return status;
     matmul_scaled_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 199856, stream>>>(map_a_desc_3, map_b_desc, map_c_desc_4, map_x_desc_13, map_y_desc_18, a, b, c, a_scales, b_scales, M, N, K);

@@ -364,20 +364,21 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 overwritten_launch(__half* a, __half* b, __half* c, float* d, float* o, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_a_desc_2;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_a_desc_2, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(K), uint64_t(M)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_b_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_c_desc;
     {
         const int64_t a_desc_ = (int64_t)(K);
-        if (const int status = tensor_map<2>(&map_c_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_c_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<overwritten_kernel>(214304)) return status;
     overwritten_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 214304, stream>>>(map_a_desc_2, map_b_desc, map_c_desc, a, b, c, d, o, M, N, K);

@@ -99,7 +99,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 64;
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) x_17[i_] = pack_f16(float(*((q + ((muli_1 + int32_t((((2 * i_) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((2 * i_) & 7) + (thread.lane & 15) * 8))), float(*((q + ((muli_1 + int32_t((((2 * i_ + 1) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 15) * 8))));
+            for (int i_ = 0; i_ < 32; ++i_) x_17[i_] = pack_f16(*((q + ((muli_1 + int32_t((((2 * i_) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((2 * i_) & 7) + (thread.lane & 15) * 8)), *((q + ((muli_1 + int32_t((((2 * i_ + 1) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 15) * 8)));
         }
         // store stage.x_18 to x_18
         named_barrier_sync(group_1_barrier, 128);
@@ -1055,13 +1055,14 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 queries_launch(__half* q, __half* k, __half* v, float* o, int32_t N, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_k_desc;
     {
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_v_desc;
     {
-        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 128})) return status;
+        if (const int status = tensor_map<2>(&map_v_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<queries_kernel>(215344)) return status;
     queries_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 215344, stream>>>(map_k_desc, map_v_desc, q, k, v, o, N);

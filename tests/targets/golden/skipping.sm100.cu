@@ -2056,17 +2056,18 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 skipping_launch(__half* q, __half* k, __half* v, __half* o, int32_t* flags, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_q_desc;
     {
-        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {64, 64}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {64, 64}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_k_desc;
     {
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_o_desc;
     {
-        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {64, 64}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {64, 64}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::store)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<skipping_kernel>(228960)) return status;
     skipping_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 228960, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, flags, K);

@@ -50,7 +50,7 @@ stacked_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, __half* a, __ha
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 128;
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) x_18[i_] = pack_f16(float(*((a + (((muli_1 + (((((2 * i_) >> 4) & 3)) * 32)) + int32_t((((2 * i_) >> 3) & 1) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((2 * i_) & 7) + (thread.lane & 15) * 8))), float(*((a + (((muli_1 + (((((2 * i_ + 1) >> 4) & 3)) * 32)) + int32_t((((2 * i_ + 1) >> 3) & 1) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 15) * 8))));
+            for (int i_ = 0; i_ < 32; ++i_) x_18[i_] = pack_f16(*((a + (((muli_1 + (((((2 * i_) >> 4) & 3)) * 32)) + int32_t((((2 * i_) >> 3) & 1) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((2 * i_) & 7) + (thread.lane & 15) * 8)), *((a + (((muli_1 + (((((2 * i_ + 1) >> 4) & 3)) * 32)) + int32_t((((2 * i_ + 1) >> 3) & 1) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 15) * 8)));
         }
         // store stage.x_19 to x_19
         channel_x_19.producer_acquire(count_x_19);
@@ -218,9 +218,10 @@ stacked_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, __half* a, __ha
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 stacked_launch(__half* a, __half* b, float* c, int32_t N, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_b_desc_3;
     {
-        if (const int status = tensor_map<2>(&map_b_desc_3, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_b_desc_3, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, b, {128, uint64_t(N)}, {uint64_t(int64_t(128)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     if (const cudaError_t status = allow_shared_memory<stacked_kernel>(197904)) return status;
     stacked_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 197904, stream>>>(map_b_desc_3, a, b, c, N);

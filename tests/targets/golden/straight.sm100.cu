@@ -2376,17 +2376,18 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 straight_launch(__half* q, __half* k, __half* v, __half* o, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    NoElements no_elements(stream);
     CUtensorMap map_q_desc;
     {
-        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_q_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, q, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_k_desc;
     {
-        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_k_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, k, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
     CUtensorMap map_o_desc;
     {
-        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64})) return status;
+        if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {64, uint64_t(K)}, {uint64_t(int64_t(64)) * 2}, {64, 64}, no_elements, MapUse::store)) return status;
     }
     CUtensorMap map_z_20;
     bool by_tma = reinterpret_cast<uintptr_t>(v) % 16 == 0;
