@@ -20,6 +20,7 @@ from twill.generation.candidates import MORE_WARPS
 from twill.generation.checked_build import check_beside_build, library, warnings, write_buildable
 from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
+from twill.generation.kept_searches import load, place, save
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs, origin
 from twill.ir.program import Program
@@ -69,17 +70,22 @@ def built(
     )
     kept = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
-    return cached(key, partial(_make, resolved, options, on_progress))
+    names = [function.name for function in module.functions]
+    searched = place(names, machine, options.time_limit, options.max_in_flight)
+    return cached(key, partial(_make, resolved, options, on_progress, searched))
 
 
-def _make(inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, folder: Path) -> None:
+def _make(
+    inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, searched: Path, folder: Path
+) -> None:
     """Fill a folder with a built kernel. It is checked while nvcc builds it; where ptxas warns of it, another
-    one is tried first."""
+    one is tried first. What the file `searched` holds is not searched again."""
     check = partial(check_beside_build, folder=folder, on_progress=on_progress)
-    made = generate(inputs, options, on_progress, check=check)
+    made = generate(inputs, options, on_progress, load(searched), check)
     said = warnings(made, folder)
     if said and (other := without_warnings(inputs, options, made, said, on_progress, check)):
         made = other
+    save(searched, made.searched)
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
     library(made, folder)

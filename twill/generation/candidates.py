@@ -122,7 +122,10 @@ def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]
     is searched for that is not searched again."""
 
     def solve(case: Case, search: Options, known: "Begun | None") -> Result:
-        return _kept(partial(session.solve, case.problem, search, session.on_progress, known), session)
+        def fresh() -> Result:
+            return session.solve(case.problem, search, session.on_progress, known)
+
+        return _known(case.problem, session) or _kept(fresh, session)
 
     stated = _stated(inputs, session)
     try:
@@ -250,13 +253,18 @@ def _attempt(found: Sequence[Case], session: _Session, room: int) -> Attempt:
 
 def _searched(problem: Problem, loops: int, session: _Session) -> Result:
     """The result of a search; that of a problem which is alike is taken again."""
-    for one in session.searched:
-        if _alike(one.problem, problem):
-            return replace(one, problem=problem)
+    if found := _known(problem, session):
+        return found
     limit = session.options.time_limit
     left = FORMS * limit * loops - sum(session.seconds)
     search = _options(max(LEAST * limit, min(limit, left)), session)
     return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
+
+
+def _known(problem: Problem, session: _Session) -> Result | None:
+    """The result of a search for a problem that is alike; None where there was none."""
+    found = (one for one in session.searched if _alike(one.problem, problem))
+    return next((replace(one, problem=problem) for one in found), None)
 
 
 def _options(seconds: float, session: _Session) -> Options:

@@ -119,7 +119,7 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
     needs no compiler. Raises TwillError for a cache that is another user's."""
     name = hashlib.sha256(f"{FLAGS}{sources()}{key}".encode()).hexdigest()[:32]
     home = cache_folder()
-    _own(home)
+    own_cache()
     if not intact(home / name):
         nvcc()
         made = Path(tempfile.mkdtemp(prefix=f".{name}.", dir=home))
@@ -132,9 +132,10 @@ def cached(key: str, make: Callable[[Path], None]) -> Path:
     return home / name
 
 
-def _own(home: Path) -> None:
+def own_cache() -> None:
     """Make the cache, for this user alone. What lies in it is executed, so one that others may write to is
     refused."""
+    home = cache_folder()
     home.mkdir(parents=True, exist_ok=True, mode=0o700)
     found = home.stat()
     if found.st_uid != os.getuid():
