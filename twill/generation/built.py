@@ -24,6 +24,7 @@ from twill.generation.kept_searches import load, place, save
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs, origin
 from twill.ir.program import Program
+from twill.ir.schedule import Result
 from twill.launch.build import severity
 from twill.warp.thread_block import granted, regranted
 
@@ -83,9 +84,10 @@ def _make(
     check = partial(check_beside_build, folder=folder, on_progress=on_progress)
     made = generate(inputs, options, on_progress, load(searched), check)
     said = warnings(made, folder)
-    if said and (other := without_warnings(inputs, options, made, said, on_progress, check)):
+    keep = partial(save, searched)
+    keep(made.searched)
+    if said and (other := without_warnings(inputs, options, made, said, on_progress, check, keep)):
         made = other
-    save(searched, made.searched)
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
     library(made, folder)
@@ -120,13 +122,15 @@ def without_warnings(
     said: Sequence[str],
     on_progress: ProgressCallback = lambda name, event: None,
     check: Check | None = None,
+    keep: Callable[[Sequence[Result]], None] = lambda found: None,
 ) -> Generated | None:
     """Another kernel where ptxas spilled registers or serialized MMAs (`said`): in its lean form
     (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
     the same schedule in the way that spills least. None where the user has decided, or nothing is better.
-    `check` is that of `generation.generate.generate`, and may leave a kernel with warnings unchecked."""
+    `check` is that of `generation.generate.generate`, and may leave a kernel with warnings unchecked;
+    `keep` is called with what was searched for each kernel that is tried."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
@@ -140,7 +144,7 @@ def without_warnings(
     first = _least_spilled(_Built(made, tuple(said)))
     if not first.said and (other := checked(first)):
         return other
-    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress, _far_too_much(said))
+    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress, keep, _far_too_much(said))
     seconds = RETRIES * options.time_limit * len(made.loops)
     if found := _best_retry(made, retries, seconds, report, checked):
         return found
@@ -289,6 +293,7 @@ def _retries(
     made: Generated,
     before: float,
     on_progress: ProgressCallback,
+    keep: Callable[[Sequence[Result]], None],
     far_too_much: bool = False,
 ) -> Iterator[_Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
@@ -298,7 +303,13 @@ def _retries(
 
     def making(changed: Inputs, most_blocks: int = options.lowering.most_blocks) -> Callable[[], Generated]:
         lowering = replace(options.lowering, most_blocks=most_blocks)
-        return lambda: generate(changed, replace(unchecked, lowering=lowering), on_progress, made.searched)
+
+        def make() -> Generated:
+            other = generate(changed, replace(unchecked, lowering=lowering), on_progress, made.searched)
+            keep(other.searched)
+            return other
+
+        return make
 
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
