@@ -55,7 +55,6 @@ FORMS = (
         "dequantized",
         "centered",
         "tilted",
-        "gauged",
     ),
     *("sieved", "overturned"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
