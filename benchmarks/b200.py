@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from math import prod
 from pathlib import Path
 
-from tests.emulate.builds import build, numbers
+from tests.kernels.builds import build, numbers
 from tests.kernels.programs import BLACKWELL, PAIRED, cuda, loops, program
 from twill.emulate.build import Request, run, wrong
 from twill.ir.program import Program, WarpProgram

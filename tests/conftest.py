@@ -2,6 +2,7 @@
 `--update-golden`; GPU tests are skipped where no GPU of an architecture that they name is at hand.
 """
 
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     for mark in item.iter_markers("gpu"):
         if architectures().isdisjoint(mark.args):
             pytest.skip(f"needs a GPU of {' or '.join(mark.args)}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def builds(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A folder of kernels that are built once for all processes of a run; pytest removes it later."""
+    base = tmp_path_factory.getbasetemp()
+    os.environ["TWILL_TEST_BUILDS"] = str(base.parent if hasattr(request.config, "workerinput") else base)
 
 
 @cache

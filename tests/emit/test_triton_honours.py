@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from tests.emit.test_ttgir import FOLDER, Case, case
-from tests.emulate.builds import numbers
+from tests.kernels.builds import numbers
 from tests.kernels.programs import loops, program
 from tests.targets.test_gluon import accepted, executed
 from twill.emit.ttgir import annotate

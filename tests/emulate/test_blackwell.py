@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from tests.emulate.builds import build, numbers
+from tests.kernels.builds import build, numbers
 from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, program
 from twill.emulate.build import Request, execute, prepared, run, wrong
 from twill.emulate.memory.clocks import Array

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulate.builds import build, numbers
+from tests.kernels.builds import build, numbers
 from tests.kernels.programs import CLUSTERED, cuda
 from twill.emulate.build import Request, run, wrong
 from twill.emulate.faults import HazardError

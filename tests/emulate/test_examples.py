@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from tests.emulate.builds import OTHERS, build, numbers
+from tests.kernels.builds import OTHERS, build, numbers
 from tests.kernels.programs import BLACKWELL_EXAMPLES, BLACKWELL_FORMS, EXAMPLES
 from twill.emulate.build import Request, run, wrong
 

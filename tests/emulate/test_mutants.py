@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.emulate.builds import build, numbers
+from tests.kernels.builds import build, numbers
 from twill.emulate import HazardError, load
 from twill.emulate.build import Request, run, wrong
 

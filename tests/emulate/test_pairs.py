@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.emulate.builds import build, numbers
+from tests.kernels.builds import build, numbers
 from tests.kernels.programs import PAIRED, changed, cuda, loops
 from twill.diagnostics import TwillError
 from twill.emulate.build import Request, run, wrong

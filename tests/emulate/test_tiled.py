@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.emulate.builds import build
+from tests.kernels.builds import build
 from twill.emulate import build as emulated
 from twill.emulate.build import Request, run, wrong
 

@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from tests.emulate import test_triton, test_triton_blackwell
-from tests.emulate.builds import build, numbers
 from tests.emulate.compiled import compiled
 from tests.emulate.compiled import launch as emulate
 from tests.emulate.test_triton import *  # noqa: F403 (its tests are collected here, too)
 from tests.emulate.test_triton_blackwell import *  # noqa: F403
 from tests.gpu.kernels import ANY, here, kernel
+from tests.kernels.builds import build, numbers
 from twill.emulate.arrays import decoded
 from twill.emulate.build import Request, execute, prepared
 from twill.emulate.faults import HazardError

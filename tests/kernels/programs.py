@@ -3,7 +3,7 @@ that no test has to search)."""
 
 import re
 import subprocess
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -191,13 +191,6 @@ def cuda(kernel: str) -> str:
 def changed(kernel: str, options: Options) -> Program:
     """The example with other options."""
     return lower(*loops(kernel), target(architecture(kernel)), options)
-
-
-def assembled(kernels: Iterable[str], folder: Path, level: int = 1) -> str:
-    """What nvcc says to one file with the CUDA of all these kernels, of one architecture, optimized to a
-    level."""
-    kernels = tuple(kernels)
-    return assemble(joined(kernels), folder, level, architecture(kernels[0]))
 
 
 def joined(kernels: Sequence[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.emulate.builds import numbers
+from tests.kernels.builds import numbers
 from tests.kernels.programs import (
     CARRIED,
     CLUSTERED,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.programs import BLACKWELL, PAIRED, assembled, cuda, program
+from tests.kernels.builds import assembled
+from tests.kernels.programs import BLACKWELL, PAIRED, cuda, program
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
 from twill.generation.generate import generate

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from tests.kernels.programs import EXAMPLES, assembled, loops, program
+from tests.kernels.builds import assembled
+from tests.kernels.programs import EXAMPLES, loops, program
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kernels.programs import FORMS, assembled, loops, program
+from tests.kernels.builds import assembled
+from tests.kernels.programs import FORMS, loops, program
 from tests.simulate.test_values import grid
 from twill.simulate.compare import compare
 from twill.simulate.explore import explore, same

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.emulate.builds import numbers
+from tests.kernels.builds import numbers
 from tests.kernels.programs import (
     BLACKWELL,
     BLACKWELL_EXAMPLES,

@@ -92,6 +92,20 @@ _CALLBACK: Callable[..., Any] = ctypes.CFUNCTYPE(
 
 def compiled(source: Path, folder: Path, include: Sequence[Path] = (), arch: str = "90a") -> Host:
     """Compiles a .cu file into `folder`. Raises TwillError."""
+    return loaded(written(source, folder, include, arch), folder, str(source.with_suffix(".ptx")))
+
+
+def linked(kept: Path, folder: Path) -> Host:
+    """The same from the kernel.ptx and kernel.o that nvcc has left in `kept`; links into `folder`. Raises
+    TwillError."""
+    ptx = kept / "kernel.ptx"
+    _link([str(kept / "kernel.o")], folder, str(ptx))
+    return loaded(ptx, folder, str(ptx))
+
+
+def written(source: Path, folder: Path, include: Sequence[Path] = (), arch: str = "90a") -> Path:
+    """Writes the PTX of a .cu file and the library of its host code into `folder`; where the PTX is. Raises
+    TwillError."""
     if shutil.which("nvcc") is None:
         raise TwillError(
             "nvcc is not on the PATH", help="CUDA 12.4 or newer compiles a .cu file to PTX; or pass the PTX"
@@ -99,22 +113,19 @@ def compiled(source: Path, folder: Path, include: Sequence[Path] = (), arch: str
     target = ["-O3", "-lineinfo", f"-gencode=arch=compute_{arch},code=compute_{arch}"]
     places = [f"-I{path.resolve()}" for path in include]
     made = [*target, *places, "-keep", "-keep-dir", str(folder), str(source.resolve())]
-    return _host(made, folder, folder / f"{source.stem}.ptx", str(source.with_suffix(".ptx")))
+    _link(made, folder, str(source))
+    return folder / f"{source.stem}.ptx"
 
 
-def linked(kept: Path, folder: Path) -> Host:
-    """The same from the kernel.ptx and kernel.o that nvcc has left in `kept`; links into `folder`. Raises
-    TwillError."""
-    return _host([str(kept / "kernel.o")], folder, kept / "kernel.ptx", str(kept / "kernel.ptx"))
+def loaded(ptx: Path, folder: Path, name: str) -> Host:
+    """Some PTX with the library in `folder`; `name` is the file that messages give for the PTX."""
+    return Host(load(ptx.read_text(), name), ctypes.CDLL(str(folder / LIBRARY)))
 
 
-def _host(made: Sequence[str], folder: Path, ptx: Path, name: str) -> Host:
-    """What nvcc makes of its arguments `made` and the runtime, with the PTX; `name` is the file that
-    messages give for that."""
-    linked = ["-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-Bsymbolic"]
-    library = folder / LIBRARY
-    command = ["nvcc", "-std=c++17", *linked, *made, str(_RUNTIME), "-o", str(library)]
+def _link(made: Sequence[str], folder: Path, name: str) -> None:
+    """Links the runtime and what nvcc makes of its arguments `made`, from the file `name`."""
+    library = ["-cudart", "none", "-shared", "-Xcompiler", "-fPIC", "-Xlinker", "-Bsymbolic"]
+    command = ["nvcc", "-std=c++17", *library, *made, str(_RUNTIME), "-o", str(folder / LIBRARY)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=folder)
     if done.returncode:
         raise TwillError(f"nvcc can not compile {name}:\n{done.stderr.strip()}")
-    return Host(load(ptx.read_text(), name), ctypes.CDLL(str(library)))
