@@ -290,11 +290,10 @@ def chosen(module: Module, names: tuple[str, ...]) -> tuple[Loop, ...]:
 
 
 def _nothing(module: Module, found: tuple[Loop, ...]) -> TwillError:
+    from twill.extract.dependence.loops import NOTHING_TO_SCHEDULE
+
     if not found:
-        return TwillError(
-            f"{module.file} has no loop",
-            help="loops with a dot (tt.dot) are scheduled; other kernels are best left to Triton",
-        )
+        return TwillError(f"{module.file} has no loop", help=NOTHING_TO_SCHEDULE)
     refused = [loop for loop in found if loop.tensor_ops and loop.innermost] or [found[-1]]
     return together(_refused(module, loop) for loop in refused) or _refused(module, refused[0])
 

@@ -15,6 +15,8 @@ from twill.diagnostics import TwillError
 from twill.ir.loop import Block, Carried, Function, Loop, Module, Op, Refusal, Value
 from twill.ops.table import is_mma, pipelined, role
 
+NOTHING_TO_SCHEDULE = "loops with a dot (tl.dot) are scheduled; other kernels are best left to Triton"
+"""What to do about a loop without one."""
 LOOPS = ("for", "while")
 """Roles of loops, which are also their names in paths."""
 
@@ -174,7 +176,7 @@ def idle(op: Op, inner: tuple[Op, ...]) -> Refusal | None:
     return Refusal(
         "it has no tensor core work",
         op.location,
-        "loops with a dot (tt.dot) are scheduled; other kernels are best left to Triton",
+        NOTHING_TO_SCHEDULE,
     )
 
 
