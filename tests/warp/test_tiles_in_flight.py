@@ -145,7 +145,11 @@ def test_one_tile_where_registers_do_not_suffice() -> None:
 
 def test_one_tile_where_its_groups_synchronize(monkeypatch: pytest.MonkeyPatch) -> None:
     """Copies of the groups are at other tiles: they can not come to one barrier."""
-    monkeypatch.setattr("twill.warp.plan.stored_by_several", lambda *_: True)
+
+    def several(*_: object) -> bool:
+        return True
+
+    monkeypatch.setattr("twill.warp.plan.stored_by_several", several)
     with pytest.raises(TwillError, match="all groups synchronize between stores of a tile"):
         changed("alternating", Options(tiles=2))
 
