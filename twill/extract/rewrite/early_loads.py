@@ -102,7 +102,9 @@ def _needed(makers: Makers, load: Op, results: frozenset[int]) -> Sequence[Op] |
 def _movable(op: Op) -> bool:
     """A load of values that stay the same, or a formula."""
     if role(op) == "pointer_load":
-        return not op.attributes.get("isVolatile") and isinstance(op.result.type, Tensor)
+        return not op.attributes.get("isVolatile") and any(
+            isinstance(result.type, Tensor) for result in op.results
+        )
     row = lookup(op.name)
     return row is not None and repeatable(row, op) and not op.regions
 
