@@ -61,7 +61,6 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
                 channel_best_23.consumer_wait(count_best_23);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) best_26_age1[i_] = best_26[i_];
-                registers_fence(best_26_age1);
                 #pragma unroll
                 for (int i_ = 0; i_ < 32; ++i_) best_26[i_] = 0;
                 // cycle 0, stage 0: dot.best_26 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:55:18)
@@ -82,7 +81,6 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
                     channel_best_23.consumer_wait(count_best_23 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) best_26_age1[i_] = best_26[i_];
-                    registers_fence(best_26_age1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) best_26[i_] = 0;
                     // cycle 0, stage 0: dot.best_26 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:55:18)

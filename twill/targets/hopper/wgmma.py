@@ -133,10 +133,11 @@ class WgmmaPrinter:
 
     def copied(self, emitter: Emitter, name: str, copy: str) -> list[str]:
         """Without a fence the compiler may copy an accumulator behind the issue of the MMA that writes it
-        again: ptxas then serializes all MMAs of the loop (C7514)."""
+        again: ptxas then serializes all MMAs of the loop (C7514). One that arithmetic begins anew has other
+        registers then, and a fence of its copy would make ptxas write these late (C7519)."""
         issues = (s for s in walk(emitter.group.body) if isinstance(s, MmaIssue))
-        accumulators = (s.accumulator for s in issues)
-        found = any(isinstance(one, Register) and one.variable == name for one in accumulators)
+        accumulators = (s.accumulator for s in issues if isinstance(s.accumulator, Register))
+        found = any(one.variable == name and not _arithmetic(emitter, one) for one in accumulators)
         return [f"registers_fence({copy});"] if found else []
 
 
