@@ -18,7 +18,7 @@ TWILL_WGMMA_16(128, f16)
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
-fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length, float product_scale2_10) {
+fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<1, 16384> channel_x0_11{memory, memory + 229376};
@@ -96,7 +96,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t query0_6_ = int32_t(blockIdx.x);
             const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 128;
-            scale2_10 = product_scale2_10;
+            scale2_10 = scale * 1.442695f;
             x0 = first_key_3_ + query0_8;
         }
         channel_x0_11.consumer_wait(count_x0_11);
@@ -829,7 +829,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 128;
             query1_9 = query0_8 + 64;
-            scale2_10 = product_scale2_10;
+            scale2_10 = scale * 1.442695f;
             x1 = first_key_3_ + query1_9;
         }
         channel_x1_13.consumer_wait(count_x1_13);
@@ -1689,8 +1689,7 @@ fa_fwd_causal_launch(__half* q, __half* k, __half* v, __half* o, float* lse, flo
         const int32_t rows_ = heads * length;
         if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 64}, no_elements, MapUse::store)) return status;
     }
-    const float product_scale2_10 = scale * 1.442695f;
     if (const cudaError_t status = allow_shared_memory<fa_fwd_causal_kernel>(230528)) return status;
-    fa_fwd_causal_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230528, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length, product_scale2_10);
+    fa_fwd_causal_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230528, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length);
     return cudaGetLastError();
 }

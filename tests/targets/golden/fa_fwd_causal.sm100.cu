@@ -43,7 +43,7 @@
 using namespace twill;
 
 __global__ void __launch_bounds__(384, 1)
-fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length, float product_scale2_9) {
+fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_v_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, float* lse, float scale, int32_t heads, int32_t length) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     enum NamedBarrier : uint32_t { group_1_barrier = 2, group_2_barrier = 3, tensor_memory_sync = 6 };
@@ -182,7 +182,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t query0_6_ = int32_t(blockIdx.x);
             const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 256;
-            scale2_9 = product_scale2_9;
+            scale2_9 = scale * 1.442695f;
             x0 = first_key_3_ + query0_8;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) raised[i_] = scale2_9;
@@ -1505,7 +1505,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
             const int32_t query0_7_ = query0_5_ - query0_6_;
             query0_8 = query0_7_ * 256;
             query1 = query0_8 + 128;
-            scale2_9 = product_scale2_9;
+            scale2_9 = scale * 1.442695f;
             x1 = first_key_3_ + query1;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) raised[i_] = scale2_9;
@@ -3641,8 +3641,7 @@ fa_fwd_causal_launch(__half* q, __half* k, __half* v, __half* o, float* lse, flo
         const int32_t rows_ = heads * length;
         if (const int status = tensor_map<2>(&map_o_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, o, {128, uint64_t(rows_)}, {uint64_t(int64_t(128)) * 2}, {64, 128}, no_elements, MapUse::store)) return status;
     }
-    const float product_scale2_9 = scale * 1.442695f;
     if (const cudaError_t status = allow_shared_memory<fa_fwd_causal_kernel>(230800)) return status;
-    fa_fwd_causal_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230800, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length, product_scale2_9);
+    fa_fwd_causal_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 230800, stream>>>(map_q_desc, map_k_desc, map_v_desc, map_o_desc, q, k, v, o, lse, scale, heads, length);
     return cudaGetLastError();
 }
