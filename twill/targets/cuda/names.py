@@ -71,7 +71,7 @@ _RUNTIME = """
 Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major MapUse Mask NamedBarrier
 NoElements
 OperandType
-ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter absolute advanced
+ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
 allow_shared_memory await_reads bitcast both bulk_load
 clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
 cp_async_arrive cp_async_arrive_too cp_async_or cp_async_wait descriptor_advance divide divide_ceiling
@@ -80,7 +80,7 @@ elect_one encode_tensor_map exp2_approx exp2_clamped exp2_coefficient exp2_highe
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
 bf16_of bits_mislead f16_of fence_async fence_async_shared fma_pair gathered half_of halves invert joined keep
 largest_bits ldmatrix_x4 load_elements load_global load_matrices load_pair load_shared load_words log2_approx
-matrix_descriptor max_nan max_nanf mbarrier_arrive mma_sync
+matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_expect mma_sync
 mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence
 mbarrier_arrive_relaxed mbarrier_try_wait mbarrier_wait_relaxed
 mbarrier_wait mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair
