@@ -26,10 +26,10 @@ DRAIN = "drain_"
 READY = "ready_"
 """The mbarrier on which the same group of the second thread block of a pair arrives."""
 CLAIMED = "claims"
+"""The tiles that thread blocks take over while they run."""
 COUNTER = "tile_counter"
 ORDERED = "ordered"
 """Whether the axes of a launch are those of the programs in another order."""
-"""What cluster launch control says."""
 PAIR_RANK, FIRST = "pair_rank", "pair_rank == 0"
 """Which block of a pair it is."""
 ISSUER = "if (thread.warp == 0)"
@@ -156,6 +156,18 @@ def pair_waits(program: Program, barrier: str) -> bool:
     waiter = next(group for group in program.groups if group.id == one.waiter)
     waits = (it for it in walk(waiter.body) if isinstance(it, BarrierWait) and it.barrier == barrier)
     return program.pairs and one.by == "threads" and any(it.issuer for it in waits)
+
+
+def claims_by(program: Program) -> WarpProgram:
+    """The group that claims tiles: one that loads, if there is one."""
+    return next((group for group in program.groups if group.only_moves), program.groups[0])
+
+
+def readers_of_claims(program: Program) -> tuple[WarpProgram, ...]:
+    """The groups that read claims from shared memory. A single warp that takes numbers from a counter passes
+    them on by a shuffle."""
+    own = claims_by(program)
+    return tuple(one for one in program.groups if not (program.counted and one is own and one.warps == 1))
 
 
 def indented(lines: Iterable[str]) -> list[str]:

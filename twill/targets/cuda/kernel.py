@@ -40,6 +40,7 @@ from twill.targets.cuda.emitter import (
     indented,
     issues,
     pair_waits,
+    readers_of_claims,
     trips,
 )
 from twill.targets.cuda.expressions import plus
@@ -142,7 +143,7 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
     inits = [*_inits(program), *(_init_dependence(program, one) for one in program.dependences)]
     inits += [f"mbarrier_init({name}, 1);" for name in _drains(program)]
     if program.claiming is not None:
-        inits.append(f"{CLAIMED}.init({sum(group.warps for group in program.groups)});")
+        inits.append(f"{CLAIMED}.init({sum(group.warps for group in readers_of_claims(program))});")
     lines += ["if (threadIdx.x == 0) {", *indented([*(_used(declared, inits) if scoped else []), *inits])]
     lines += [
         "    mbarrier_init_fence();",

@@ -47,7 +47,16 @@ from twill.targets.cuda.barriers import (
     tensor_memory_sync,
 )
 from twill.targets.cuda.elements import variable, written
-from twill.targets.cuda.emitter import CLAIMED, PAIR_RANK, STORES_READ, Emitter, indented, trips
+from twill.targets.cuda.emitter import (
+    CLAIMED,
+    PAIR_RANK,
+    STORES_READ,
+    Emitter,
+    claims_by,
+    indented,
+    readers_of_claims,
+    trips,
+)
 from twill.targets.cuda.exchange import ColumnRange, exchanged, shared_between
 from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import holding
@@ -267,7 +276,6 @@ def _for(emitter: Emitter, op: Op, body: Sequence[Statement], bounds: Sequence[R
 def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequence[Statement]) -> list[str]:
     """A loop over tiles that are claimed: the group that loads requests the next one before each."""
     rank = PAIR_RANK if emitter.program.pairs else "0"
-    scheduler = next((one for one in emitter.program.groups if one.only_moves), emitter.program.groups[0])
     before = [f"if (thread.leader) {CLAIMED}.request(claimed, {rank});", "__syncwarp();"]
     after, following = list[str](), f"{CLAIMED}.next(claimed++, {rank})"
     if emitter.program.counted:
@@ -275,11 +283,14 @@ def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequenc
         after = [f"if (thread.leader) {CLAIMED}.publish(claimed, claim);", "__syncwarp();"]
         following = f"{CLAIMED}.next(claimed++)"
     inside = printed(emitter, body)
-    lines = [*before, *inside, *after] if emitter.group is scheduler else inside
+    if emitter.group is claims_by(emitter.program):
+        inside = [*before, *inside, *after]
+        if emitter.group not in readers_of_claims(emitter.program):
+            inside, following = [*inside, "++claimed;"], "int32_t(__shfl_sync(~0u, claim, 0))"
     alternating = any(isinstance(one, Alternate) for one in body)
     number, count = (["uint32_t tile_number = 0;"], " ++tile_number") if alternating else ([], "")
     head = f"for (int32_t {name} = {lower}; uint32_t({name}) < uint32_t({upper});{count}) {{"
-    return ["uint32_t claimed = 0;", *number, head, *indented([*lines, f"{name} = {following};"]), "}"]
+    return ["uint32_t claimed = 0;", *number, head, *indented([*inside, f"{name} = {following};"]), "}"]
 
 
 def _alternate(emitter: Emitter, it: Alternate) -> list[str]:
