@@ -1,5 +1,6 @@
 """Results of searches on disk, for kernels that differ in what no search sees."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,15 @@ def test_a_damaged_file_counts_as_empty() -> None:
     save(path, first.searched)
     assert load(path)
     assert len(load(path)) <= MOST
+
+
+def test_a_schedule_that_breaks_a_rule_is_not_taken() -> None:
+    (first, *_) = candidates(AUTO, OPTIONS, silent)
+    (one, *_) = first.searched
+    assert one.solution is not None
+    shorter = replace(one, solution=replace(one.solution, interval=one.solution.interval - 1))
+    save(place("broken"), [shorter])
+    assert load(place("broken")) == ()
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 Triton compiles a kernel anew for other types of its scalar arguments, such as a 1 or a multiple of 16; the
 loops of both are often the same problems. `load` and `save` take the name of a file in the user's cache. A
-file that cannot be read counts as empty.
+file that cannot be read counts as empty; what is read is verified again.
 """
 
 import hashlib
@@ -27,10 +27,13 @@ def place(*parts: object) -> Path:
 
 
 def load(path: Path) -> tuple[Result, ...]:
-    """What is kept. The cache belongs to this user alone (`own_cache`), as the libraries in it do."""
+    """What is kept and right. The cache is this user's alone (`own_cache`), as the libraries in it are."""
+    from twill.verify import check_result
+
     try:
         own_cache()
-        return cast("tuple[Result, ...]", pickle.loads(path.read_bytes()))
+        kept = cast("tuple[Result, ...]", pickle.loads(path.read_bytes()))
+        return tuple(one for one in kept if not check_result(one, in_flight=one.max_in_flight))
     except Exception:  # a damaged pickle raises whatever its bytes lead to
         return ()
 
