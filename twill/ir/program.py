@@ -166,6 +166,11 @@ class Program:
         control."""
         return self.claiming is not None and not self.tensor_memory
 
+    @property
+    def several_compute(self) -> bool:
+        """Whether a group computes while another one waits."""
+        return sum(not group.only_moves for group in self.groups) > 1
+
     _ops: Mapping[int, Op] = field(init=False, repr=False, default_factory=dict[int, Op])
     _values: Mapping[int, Value] = field(init=False, repr=False, default_factory=dict[int, Value])
     _names: Mapping[int, str] = field(init=False, repr=False, default_factory=dict[int, str])

@@ -258,19 +258,8 @@ deflated_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_con
         // convert_layout.40 (tests/kernels/ttgir/deflated.sm90.ttgir:91:11)
         {
             float approx_divf_39_[32];
-            {
-                float inverse_[2];
-                bool usual_ = true;
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) usual_ &= invert(((load_30[(i_ / 2 * 32 + i_ % 2 * 2) / 2 % 2] * load_30[(i_ / 2 * 32 + i_ % 2 * 2) / 2 % 2]) + 1.0f), inverse_[i_]);
-                if (usual_) {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) approx_divf_39_[i_] = (acc_5[i_] * inverse_[i_ / 2 % 2]);
-                } else {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) approx_divf_39_[i_] = divide(acc_5[i_], ((load_30[i_ / 2 % 2] * load_30[i_ / 2 % 2]) + 1.0f));
-                }
-            }
+            #pragma unroll
+            for (int i_ = 0; i_ < 32; ++i_) approx_divf_39_[i_] = divide(acc_5[i_], ((load_30[i_ / 2 % 2] * load_30[i_ / 2 % 2]) + 1.0f));
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) convert_layout_40[i_] = approx_divf_39_[i_];
         }

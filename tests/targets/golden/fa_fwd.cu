@@ -350,19 +350,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         // truncf.3 (examples/ttgir/fa_fwd.sm90.ttgir:90:10)
         {
             float divf_2_[64];
-            {
-                float inverse_[2];
-                bool usual_ = true;
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) usual_ &= invert(total_7[(i_ / 2 * 64 + i_ % 2 * 2) / 2 % 2], inverse_[i_]);
-                if (usual_) {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) divf_2_[i_] = (acc[i_] * inverse_[i_ / 2 % 2]);
-                } else {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) divf_2_[i_] = divide(acc[i_], total_7[i_ / 2 % 2]);
-                }
-            }
+            #pragma unroll
+            for (int i_ = 0; i_ < 64; ++i_) divf_2_[i_] = divide(acc[i_], total_7[i_ / 2 % 2]);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) truncf_3[i_ / 4][i_ % 4] = pack_f16(divf_2_[2 * i_], divf_2_[2 * i_ + 1]);
         }

@@ -11,7 +11,6 @@ the grid comes as three more arguments, marked `twill.grid` with their axis. Lin
 TwillError, with the line, for a kernel that is no single block of operations.
 """
 
-from collections.abc import Mapping
 from typing import Literal
 
 from twill.diagnostics import TwillError
@@ -64,21 +63,27 @@ _IN_ORDER = (
 )
 _ROWS_TOGETHER = (
     *_BOUNDS,
-    f"%twill_together = arith.constant {ROWS} : i32",
     "%twill_rows = arith.muli %twill_grid_y, %twill_grid_z : i32",
-    "%twill_size = arith.muli %twill_together, %twill_grid_x : i32",
-    "%twill_unit = arith.constant 1 : i32",
+    f"%twill_together = arith.constant {ROWS} : i32",
     "scf.for %twill_number = %twill_first to %twill_tiles step %twill_step : i32 {",
+    "%twill_size = arith.muli %twill_together, %twill_grid_x : i32",
     "%twill_round = arith.divsi %twill_number, %twill_size : i32",
     "%twill_begin = arith.muli %twill_round, %twill_size : i32",
     "%twill_place = arith.subi %twill_number, %twill_begin : i32",
     "%twill_above = arith.muli %twill_round, %twill_together : i32",
     "%twill_left = arith.subi %twill_rows, %twill_above : i32",
     "%twill_width = arith.minsi %twill_together, %twill_left : i32",
-    "%twill_across = arith.remsi %twill_place, %twill_width : i32",
-    "%twill_row = arith.addi %twill_above, %twill_across : i32",
+    "%twill_along = arith.divsi %twill_place, %twill_width : i32",
+    "%twill_before = arith.muli %twill_along, %twill_width : i32",
+    "%twill_down = arith.subi %twill_place, %twill_before : i32",
+    "%twill_line = arith.addi %twill_above, %twill_down : i32",
+    "%twill_start = arith.muli %twill_line, %twill_grid_x : i32",
+    "%twill_tile = arith.addi %twill_start, %twill_along : i32",
+    "%twill_row = arith.divsi %twill_tile, %twill_grid_x : i32",
 )
-_ALONG = {("program_id", "x"): "arith.divsi %twill_place, %twill_width"}
+"""The number of a program in the grid, from which its place follows as in the other orders. (With the place
+taken from these numbers directly, ptxas orders the loop of causal attention in another way: 4.96 million SM
+cycles on an H200, 4.88 so.)"""
 
 
 def persistent(module: Module, order: Order = "mirrored") -> Module:
@@ -103,24 +108,24 @@ def _edits(module: Module, function: Function, order: Order) -> list[tuple[int, 
     end = arguments_end(module.text, function)
     names = ", ".join(f"%twill_grid_{axis}: i32 {{{GRID} = {i} : i32}}" for i, axis in enumerate(_AXES))
     edits = [(end, end, f"{', ' if function.args else ''}{names}")]
-    head, instead = _written(function, order)
+    head = _written(function, order)
     edits.append((ops[0].span.start, ops[0].span.start, " ".join([*head, ""])))
     edits.append((ops[-1].span.start, ops[-1].span.start, "} "))
     for op in function.walk():
-        if text := instead.get((role(op), str(op.attributes.get("axis")))):
+        if text := _INSTEAD.get((role(op), str(op.attributes.get("axis")))):
             edits.append((op.span.start, op.span.end, f"{op.result.name} = {text} : i32"))
     return edits
 
 
-def _written(function: Function, order: Order) -> tuple[tuple[str, ...], Mapping[tuple[str, str], str]]:
-    """What stands before a kernel's body, and in place of its reads of the grid."""
+def _written(function: Function, order: Order) -> tuple[str, ...]:
+    """What stands before a kernel's body."""
     match order:
         case "mirrored":
-            return _HEAD, _INSTEAD
+            return _HEAD
         case "neighbours":
-            return _IN_ORDER, _INSTEAD
+            return _IN_ORDER
         case "claimed":
-            return (_ROWS_TOGETHER, _INSTEAD | _ALONG) if _unequal(function) else (_IN_ORDER, _INSTEAD)
+            return _ROWS_TOGETHER if _unequal(function) else _IN_ORDER
 
 
 def _unequal(function: Function) -> bool:

@@ -9,10 +9,7 @@ vote and the branch take a warp about 180 cycles, in which it issues nothing (on
 another group has to compute in the meantime.
 """
 
-from collections.abc import Iterable
-
 from twill.ir.loop import Op
-from twill.ir.program import WarpProgram
 from twill.ir.statements import SLICES
 from twill.ops.values import element
 from twill.targets.cuda.fragments import Fragment
@@ -22,11 +19,6 @@ from twill.targets.cuda.shared_tiles import UNROLL
 LEAST = 16
 """Elements of a row in a thread from which on it pays: half of them are instructions that are saved, five are
 for the comparison."""
-
-
-def hidden(groups: Iterable[WarpProgram]) -> bool:
-    """Whether some group computes while another one votes."""
-    return sum(not group.only_moves for group in groups) > 1
 
 
 def by_bits(op: Op, combine: Op, source: Fragment, span: tuple[int, int]) -> bool:

@@ -30,7 +30,6 @@ from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered,
 from twill.targets.cuda.expressions import plus, times
 from twill.targets.cuda.fragments import Fragment, holding, together
 from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.maxima import hidden
 from twill.targets.cuda.polynomial_parts import divided
 from twill.targets.cuda.register_tiles import (
     BITS,
@@ -140,7 +139,7 @@ def _reduce(scope: Scope, op: Op) -> None:
     if isinstance(form, Spread):
         _reduce_linear(scope, op, name, form, elements)
     else:
-        votes = hidden(scope.program.groups)
+        votes = scope.program.several_compute
         scope.lines += gathered(op, name, form, elements, scope.span, votes=votes)
         scope.lines += exchanged(op, name, form, scope.scratch, scope.group_barrier()) if complete else []
     scope.values[op.result.id] = held(name, result)
