@@ -13,6 +13,7 @@ from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import monotonic
+from typing import Protocol
 
 from twill.diagnostics import TwillError
 from twill.emit.files import write
@@ -287,6 +288,12 @@ def _printed(built: _Built, program: Program) -> _Built | None:
         return None
 
 
+class _Making(Protocol):
+    """Makes the kernel of changed inputs, with so many thread blocks on an SM at most."""
+
+    def __call__(self, changed: Inputs, most_blocks: int = ...) -> Callable[[], Generated]: ...
+
+
 def _retries(
     inputs: Inputs,
     options: GenerateOptions,
@@ -319,7 +326,15 @@ def _retries(
         yield _Retry(f"{COUNT} sub-tiles", why, divided, before)
     if inputs.registers is not None:
         return
-    slowest = SLOWER * before
+    yield from _coarser(inputs, made, making, SLOWER * before)
+    yield from _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
+    if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
+        whole = making(replace(made.inputs, subtile=1))
+        yield _Retry("whole tiles", "whole tiles", whole, SLOWER * before)
+
+
+def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[_Retry]:
+    """With fewer thread blocks on an SM, more warps, or fewer warp groups: each thread has more registers."""
     blocks = [
         _Retry(what, f"{what} at most", making(made.inputs, count), slowest)
         for count in _fewer_blocks(made)
@@ -335,19 +350,22 @@ def _retries(
         what = f"{groups} warp groups"
         fewer = making(replace(made.inputs, groups=groups))
         yield _Retry(what, f"scheduled for {what}", fewer, slowest)
+
+
+def _by_registers(
+    made: Generated, making: _Making, forms: Mapping[Generated, _Retry], slowest: float
+) -> Iterator[_Retry]:
+    """Scheduled for fewer registers; of the other forms, those in `forms` as they are come first."""
     first = pace_of_sm(made.others[0]) if made.others else slowest
     for form in (made, *made.others):
         limit = first if form is made else SLOWER * pace_of_sm(form)
         other_form = "" if form is made else f"not {made.form}, "
-        if form in forms and not far_too_much:
+        if form in forms:
             yield forms[form]
         for registers in _fewer_registers(form):
             what = f"{registers} registers per thread"
             other = making(replace(form.inputs, registers=registers))
             yield _Retry(f"{other_form}{what}", f"{other_form}scheduled for {what}", other, limit)
-    if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
-        whole = making(replace(made.inputs, subtile=1))
-        yield _Retry("whole tiles", "whole tiles", whole, slowest)
 
 
 def _fewer_blocks(made: Generated) -> Iterator[int]:

@@ -31,16 +31,24 @@ def load(path: Path) -> tuple[Result, ...]:
     from twill.verify import check_result
 
     try:
+        return tuple(one for one in _read(path) if not check_result(one, in_flight=one.max_in_flight))
+    except Exception:  # a damaged result raises whatever its parts lead to
+        return ()
+
+
+def _read(path: Path) -> tuple[Result, ...]:
+    """What is kept, as it is."""
+    try:
         own_cache()
-        kept = cast("tuple[Result, ...]", pickle.loads(path.read_bytes()))
-        return tuple(one for one in kept if not check_result(one, in_flight=one.max_in_flight))
+        return cast("tuple[Result, ...]", pickle.loads(path.read_bytes()))
     except Exception:  # a damaged pickle raises whatever its bytes lead to
         return ()
 
 
 def save(path: Path, found: Sequence[Result]) -> None:
-    """Adds the results that are new. Nothing is kept where the file cannot be written."""
-    before = load(path)
+    """Adds the results that are new. Nothing is kept where the file cannot be written. What is there already
+    is verified when it is loaded."""
+    before = _read(path)
     fresh = [result for result in found if all(result.problem != one.problem for one in before)]
     lean = tuple(replace(result, seconds=()) for result in (*before, *fresh))
     try:

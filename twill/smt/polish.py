@@ -165,7 +165,7 @@ class Polish:
         return sure
 
     def _put_in_order(self) -> None:
-        """In no more stages, sub-tiles in turn first, which is quick."""
+        """In no more stages, one sub-tile after the other first, which is quick."""
         ways = dict.fromkeys((self.setting.alike, self.alone)) if self.joint else ()
         for alike in ways:
             found, _ = self._improved("stages", self._this_partition(), alike, in_order=True)
@@ -180,8 +180,8 @@ class Polish:
         return not self.alone and self._improve(goal, self._this_partition())
 
     def _fewer_stages(self) -> bool:
-        """Within the partition first, which is quick, of sub-tiles in turn; then over all as simple ones,
-        which proves it."""
+        """Within the partition first, which is quick, one sub-tile after the other; then over all as simple
+        ones, which proves it."""
         if self.alone or not self.joint:
             return self._within_partition("stages")
         alike = self.setting.alike

@@ -1,7 +1,7 @@
 """Small tiles that are loaded behind a loop, loaded before it: what a loop takes hides their latency.
 
-Kernels load a bias, a scale or a gate where the accumulator meets it, behind the loop, and wait for it there
-with the tensor core idle. Takes a module; gives the same with such loads, and the addresses and masks that
+Kernels load a bias, a scale or a gate where they apply it to the accumulator, behind the loop, and wait for
+it with the tensor core idle. Takes a module; gives the same with such loads, and the addresses and masks that
 they need, in front of the loop. Nothing between the loop's begin and the load may write global memory, and
 nothing that the load needs may come from the loop. In a loop over tiles loads stay: another tile's loads run
 meanwhile, and the tile's number would be taken apart before its first MMA (1% slower). Lines stay where they

@@ -46,9 +46,14 @@ def name(program: Program, value: Value) -> str:
     return f"product_{c_name(program.name(value.id))}"
 
 
+def names(program: Program) -> list[str]:
+    """Of all these parameters, in order."""
+    return [name(program, program.op(index).result) for index in products(program)]
+
+
 def parameters(program: Program) -> list[str]:
     """Their declarations in the kernel's signature."""
-    return [f"float {name(program, program.op(index).result)}" for index in products(program)]
+    return [f"float {one}" for one in names(program)]
 
 
 def _is_product(op: Op) -> bool:

@@ -167,8 +167,7 @@ def _call(form: TiledForm, name: str, grid: str, bytes: int) -> list[str]:
     passed += [device_maps.MEMORY] if device_maps.made(program) else []
     passed += ["counter.value"] if program.counted else []
     passed += [ORDERED] if program.order != AXES else []
-    products = map(program.op, host_numbers.products(program))
-    passed += [host_numbers.name(program, op.result) for op in products]
+    passed += host_numbers.names(program)
     launch = f"{name}<<<{grid}, {program.launch.threads}, {bytes}, stream>>>({', '.join(passed)});"
     return [*_checked(f"allow_shared_memory<{name}>({bytes})"), launch, "return cudaGetLastError();"]
 
