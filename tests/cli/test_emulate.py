@@ -8,7 +8,8 @@ import pytest
 from tests.emulate.ptx import HEADER, REGISTERS
 from tests.kernels.programs import cuda, loops, program
 from twill.cli import run
-from twill.launch.manifest import manifest, write
+from twill.launch.describe import manifest
+from twill.launch.manifest import write
 
 DOUBLE = f"""{HEADER}
 .visible .entry double(.param .u64 x, .param .u32 size)

@@ -13,7 +13,7 @@ from tests.kernels.programs import loops, program
 from twill.emulate.build import Build, Request, run, wrong
 from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
-from twill.launch.manifest import manifest
+from twill.launch.describe import manifest
 from twill.targets import target
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")

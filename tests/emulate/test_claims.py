@@ -14,7 +14,7 @@ from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.launch.build import RUNTIME
-from twill.launch.manifest import manifest
+from twill.launch.describe import manifest
 from twill.warp.plan import Options
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")

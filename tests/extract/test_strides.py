@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from twill.extract.reader.ttgir import read
-from twill.extract.strides import Stride, layouts
+from twill.extract.strides import layouts
+from twill.ir.strides import Stride
 
 KERNEL = """
 #blocked = #ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [1, 32], warpsPerCTA = [4, 1], order = [1, 0]}>

@@ -67,7 +67,8 @@ def test_what_is_written(result: Any) -> None:
 
 def test_a_written_manifest() -> None:
     from tests.kernels.programs import loops, program
-    from twill.launch.manifest import manifest, write
+    from twill.launch.describe import manifest
+    from twill.launch.manifest import write
 
     made, scheduled = program("gemm"), loops("gemm")[1]
     accepts(

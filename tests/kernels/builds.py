@@ -32,7 +32,7 @@ from twill.emulate.build import Build
 from twill.emulate.host import LIBRARY, Host, written
 from twill.emulate.module import load
 from twill.launch.build import RUNTIME
-from twill.launch.manifest import manifest
+from twill.launch.describe import manifest
 
 OTHERS = (*FORMS, *INVARIANT, *CARRIED)
 SETS = {

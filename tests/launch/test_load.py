@@ -13,7 +13,7 @@ import pytest
 
 import twill
 from twill.diagnostics import TwillError
-from twill.extract.strides import Stride, Term
+from twill.ir.strides import Stride, Term
 from twill.launch.arrays import seen
 from twill.launch.load import Kernel
 from twill.launch.manifest import Argument, Constant, Manifest

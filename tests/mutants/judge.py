@@ -30,7 +30,7 @@ from twill.emulate import HazardError
 from twill.emulate.build import Build, Request, run, wrong
 from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
-from twill.launch.manifest import manifest
+from twill.launch.describe import manifest
 from twill.simulate.compare import compare, scalars
 from twill.simulate.explore import explore, same
 

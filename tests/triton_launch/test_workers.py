@@ -228,6 +228,24 @@ def test_twill_run(program: list[str], tmp_path: Path) -> None:
     assert (done.returncode, done.stdout.strip()) == (3, "Hooks._wrap.<locals>.init_handles"), done.stderr
 
 
+LAUNCHING = """
+import sys
+import twill.triton
+from twill.launch.manifest import Manifest, read, write
+from twill.triton import request, session, workers
+request._machine(None, "sm90")
+read(write(Manifest("gemm", "gemm.ttgir", 384, 240, (), ())), "kernel.json")
+compiler = ("numpy", "twill.extract.reader", "twill.ops", "twill.warp", "twill.generation")
+print([name for name in sys.modules if name.startswith(compiler)])
+"""
+
+
+def test_a_program_that_launches_does_not_import_the_compiler() -> None:
+    """It reads what was built: NumPy and the reader of TTGIR take longer than the rest of Twill."""
+    done = subprocess.run([sys.executable, "-c", LAUNCHING], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 @pytest.mark.parametrize(
     ("text", "settings"),
     [

@@ -20,7 +20,7 @@ from twill.emulate.machine.cta import Meter
 from twill.ir.checked import CheckedRun
 from twill.ir.program import Program
 from twill.launch.build import RUNTIME, SOURCE
-from twill.launch.manifest import manifest
+from twill.launch.describe import manifest
 from twill.simulate.check import GRIDS, Grid, Trial, on_a_grid_apart, trials
 from twill.warp.tasks import Scheduled
 

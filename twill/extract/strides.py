@@ -12,6 +12,7 @@ from typing import TypeAlias
 
 from twill.extract.scalars import extents
 from twill.ir.loop import Function, Op, Pointer, Tensor, Value
+from twill.ir.strides import Stride, Term
 from twill.ops.row import Role
 from twill.ops.table import role
 
@@ -31,33 +32,6 @@ _SAME: frozenset[Role] = frozenset({"integer_cast", "splat", "broadcast", "layou
 _ACCESSES: frozenset[Role] = frozenset(
     {"pointer_load", "pointer_store", "atomic", "atomic_exchange", "async_copy"}
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A number times arguments."""
-
-    factor: int
-    arguments: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Stride:
-    """Elements from one index to the next: the sum of `terms`."""
-
-    terms: tuple[Term, ...]
-    told: bool = False
-    """The caller says it in an argument that bounds nothing, and so means it as a stride."""
-
-    def value(self, numbers: Mapping[str, int]) -> int:
-        """With the values of the scalar arguments."""
-        total = 0
-        for term in self.terms:
-            product = term.factor
-            for name in term.arguments:
-                product *= numbers[name]
-            total += product
-        return total
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 
 from twill.diagnostics import Location, TwillError
 from twill.files.record import LARGEST, Ranges, decode, encode, no_others
-from twill.files.text import Json, Node, parse, render
+from twill.files.text import Json, Node, parse, render, schema
 from twill.files.validate import check_references
 from twill.ir.problem import (
     PARTS,
@@ -142,15 +142,6 @@ def read_graph(text: str, file: str, machine: str | None = None, lookup: Machine
     units, limits = lookup(machine) if machine else resources(root, lookup)
     problem = problem_of(root, "nodes", units, limits)
     return replace(problem, machine=machine) if machine else problem
-
-
-def schema(root: Node, name: str) -> None:
-    """Fails unless the document says that it is of this schema and version."""
-    stated = root.members().get("schema")
-    if stated is None:
-        root.fail("'schema' is missing", help=f'the first member must be "schema": "{name}"')
-    if stated.value != name:
-        stated.fail(f"must be {name!r}", help="another kind or version of document")
 
 
 def problem_of(

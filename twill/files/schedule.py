@@ -11,9 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import TypeVar, cast, get_args
 
-from twill.files.graph import RANGES, graph_document, node_members, problem_of, resources, schema, ties
+from twill.files.graph import RANGES, graph_document, node_members, problem_of, resources, ties
 from twill.files.record import LARGEST, Names, Ranges, decode, encode, no_others
-from twill.files.text import Json, Node, parse, render
+from twill.files.text import Json, Node, parse, render, schema
 from twill.ir.problem import Edge
 from twill.ir.schedule import (
     Allocation,

@@ -176,6 +176,15 @@ def parse(text: str, file: str) -> Node:
     return node
 
 
+def schema(root: Node, name: str) -> None:
+    """Fails unless the document says that it is of this schema and version."""
+    stated = root.members().get("schema")
+    if stated is None:
+        root.fail("'schema' is missing", help=f'the first member must be "schema": "{name}"')
+    if stated.value != name:
+        stated.fail(f"must be {name!r}", help="another kind or version of document")
+
+
 def _skip(source: Text, offset: int) -> int:
     match = _SPACE.match(source.text, offset)
     return match.end() if match else offset

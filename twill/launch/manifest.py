@@ -1,23 +1,15 @@
 """What a caller must know of a generated kernel: `twill.kernel/1`, the file kernel.json beside kernel.cu.
 
-`manifest` makes it from a program, `write` gives text, `read` gives it again or one `TwillError` at the line
-and column of the mistake.
+`launch.describe` makes it from a program, `write` gives text, `read` gives it again or one `TwillError` at
+the line and column of the mistake. Imported by programs that launch kernels: nothing of the compiler is.
 """
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from twill.diagnostics import TwillError
-from twill.extract.frontend.descriptors import DESCRIPTOR
-from twill.extract.strides import Stride, Term, layouts
-from twill.files.graph import schema
 from twill.files.record import Ranges, decode, encode
-from twill.files.text import parse, render
+from twill.files.text import parse, render, schema
 from twill.ir.checked import Checked
-from twill.ir.loop import GRID, Attribute, Pointer, Scalar, Value
-from twill.ir.names import identifier
-from twill.ir.program import Program
-from twill.warp.tasks import Scheduled
+from twill.ir.strides import Stride, Term
 
 SCHEMA = "twill.kernel/1"
 
@@ -86,61 +78,6 @@ class Manifest:
     """What was run to check it before it was written; None where nothing was (`--no-check`)."""
     arch: str = "sm90"
     """The architecture that it is built for."""
-
-
-def manifest(
-    program: Program,
-    loops: Sequence[Scheduled],
-    simulated: Mapping[str, float],
-    checked: Checked | None = None,
-) -> Manifest:
-    """`simulated` by the path of the loop. Raises TwillError for an argument that no caller can pass."""
-    function = program.function
-    pairs = zip(function.args, function.arg_attributes, strict=True)
-    strides = {one.argument: one.strides for one in layouts(function)}
-    arguments = tuple(
-        _argument(value, attributes, program, strides)
-        for value, attributes in pairs
-        if GRID not in attributes
-    )
-    persistent = any(GRID in attributes for attributes in function.arg_attributes)
-    constants = tuple(Constant(name, repr(value)) for name, value in sorted(program.module.constants.items()))
-    predicted = tuple(
-        Predicted(
-            one.loop.path,
-            round(one.solution.interval * one.problem.resolution.cycles_per_unit),
-            simulated[one.loop.path],
-        )
-        for one in loops
-    )
-    registers = max(group.registers for group in program.groups)
-    arch = loops[0].machine.arch
-    shape = (program.launch.threads, registers, arguments, predicted, persistent, constants, checked, arch)
-    return Manifest(identifier(function.name), program.module.file, *shape)
-
-
-def _argument(
-    value: Value,
-    attributes: Mapping[str, Attribute],
-    program: Program,
-    strides: Mapping[str, tuple[Stride, ...] | None],
-) -> Argument:
-    promised = attributes.get("tt.divisibility", 1)
-    divisible = promised if isinstance(promised, int) else 1
-    block = attributes.get(DESCRIPTOR)
-    match value.type:
-        case Pointer(Scalar(name)) if isinstance(block, tuple):
-            sizes = tuple(size for size in block if isinstance(size, int))
-            return Argument(value.name.lstrip("%"), f"*{name}", divisible, descriptor=sizes)
-        case Pointer(Scalar(name)):
-            return Argument(value.name.lstrip("%"), f"*{name}", divisible, strides[value.name.lstrip("%")])
-        case Scalar(name):
-            return Argument(value.name.lstrip("%"), name, divisible)
-        case other:
-            raise TwillError(
-                f"the argument {value.name} of type {other} can not be passed by a caller",
-                program.function.location,
-            )
 
 
 def write(manifest: Manifest) -> str:
