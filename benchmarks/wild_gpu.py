@@ -5,11 +5,11 @@
     python benchmarks/wild_gpu.py measure BUILDS CASES.py OUT  # with the GPU: values and times
 
 SNAPSHOTS is the folder of TTGIR of `benchmarks/wild.py`, BUILDS the one that its --keep wrote. CASES.py has a
-table `CASES`: by the name of a kernel, its launches, each with `label`, `numbers` (scalar arguments by name),
-`arrays` (by name: element type, size, and "zeros", the standard deviation of normal numbers or a function of
-the size), `grid`, and where wanted `time` (False: values only) and `tolerance`. Both kernels start from the
-same memory; whatever either has written is compared. Times are medians of rounds in random order with a
-flushed L2.
+table `CASES`, as `benchmarks/wild_cases.py` has: by the name of a kernel, its launches, each with `label`,
+`numbers` (scalar arguments by name), `arrays` (by name: element type, size, and "zeros", the standard
+deviation of normal numbers or a function of the size), `grid`, and where wanted `time` (False: values only)
+and `tolerance`. Both kernels start from the same memory; whatever either has written is compared. Times are
+medians of rounds in random order with a flushed L2.
 """
 
 import importlib.util

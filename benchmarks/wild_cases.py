@@ -1,0 +1,101 @@
+# pyright: basic, reportMissingImports=false
+"""The launches that `python benchmarks/wild_gpu.py measure BUILDS benchmarks/wild_cases.py OUT` compares.
+
+`CASES` has the launches of the kernels of other projects of reports/wild.md, by the kernel's name there.
+Sizes that are constants of a kernel are those it was compiled with. Ragged launches are compared, not timed.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from benchmarks.wild_arrays import Array, Case, ragged
+from benchmarks.wild_attention import (
+    chunk_h,
+    chunk_o,
+    gated_delta_h,
+    gla_o,
+    kkt,
+    parallel,
+    parallel_backward,
+    prefill,
+    simple_gla,
+    sparse,
+    tutorial_backward,
+    tutorial_forward,
+    wy,
+)
+from benchmarks.wild_products import (
+    RAGGED,
+    SMS,
+    SQUARE,
+    adapters,
+    batched,
+    block_scaled,
+    deepseek,
+    experts,
+    fla_matmul,
+    inductor,
+    packed,
+    products,
+    scaled,
+    split,
+)
+from benchmarks.wild_spaces import chunk_bmm, chunk_scan, chunk_state
+
+LINEAR = ((4, 4096), (2, 1000))
+"""Batches and tokens of linear attention."""
+
+
+def linears(made: Callable[[int, int], Case], *sizes: tuple[int, int]) -> tuple[Case, ...]:
+    full, *rest = (made(*one) for one in sizes or LINEAR)
+    return full, *map(ragged, rest)
+
+
+ATTENTION = ((4, 4096), (4, 1000))
+"""Batches and tokens of kernels with batches as a constant."""
+BIAS: Array = ("bf16", SQUARE[1], 0.5)
+
+CASES: Mapping[str, Sequence[Case]] = {
+    "deepseek_fp8_gemm": (deepseek(4096), ragged(deepseek(1008))),
+    "fla_chunk_fwd_h": linears(chunk_h),
+    "fla_chunk_fwd_o": linears(chunk_o),
+    "fla_gated_delta_h": linears(gated_delta_h),
+    "fla_gla_fwd_o": linears(gla_o),
+    "fla_kkt": linears(kkt),
+    "fla_matmul": (fla_matmul(*SQUARE), ragged(fla_matmul(*RAGGED))),
+    "fla_nsa_fwd": (sparse(2, 2048),),
+    "fla_parallel_attn_bwd_dkv": linears(parallel_backward, *ATTENTION),
+    "fla_parallel_attn_fwd": linears(parallel, *ATTENTION),
+    "fla_parallel_simple_gla": linears(simple_gla, *ATTENTION),
+    "fla_wy_recompute": linears(wy),
+    "inductor_bmm": (inductor("16x1024", (64, 16), "AB", 16 * 1024**2),),
+    "inductor_mm": (inductor("4096", (1024,), "AB", 4096**2),),
+    "inductor_mm_persistent": (inductor("4096", (SMS,), "AB", 4096**2),),
+    "inductor_mm_plus_mm": (inductor("4096", (1024,), "ABCD", 4096**2),),
+    "inductor_mm_tma": (inductor("4096", (SMS,), "AB", 4096**2),),
+    "mamba_bmm_chunk": (chunk_bmm(256), ragged(chunk_bmm(160))),
+    "mamba_chunk_scan": (chunk_scan(256),),
+    "mamba_chunk_state": (chunk_state(256),),
+    "tut03_matmul": products((128, 256)),
+    "tut03_matmul_bt": products((128, 128)),
+    "tut03_matmul_fp8": products((128, 256), "f8"),
+    "tut03_matmul_smalltile": products((64, 32)),
+    "tut06_attn_bwd": (tutorial_backward(4, 16, 2048),),
+    "tut06_attn_fwd": (tutorial_forward(4, 16, 4096), ragged(tutorial_forward(1, 2, 1024))),
+    "tut06_attn_fwd_causal": (tutorial_forward(4, 16, 4096), ragged(tutorial_forward(1, 2, 1024))),
+    "tut09_desc_persistent": products((128, 256), persistent=True),
+    "tut09_desc_persistent_flat": products((128, 256), persistent=True),
+    "tut09_persistent": products((128, 256), persistent=True),
+    "tut12_splitk": (split(1024, 1024, 8192),),
+    "vllm_awq_gemm": (packed((32 * 64, 1), 2048, 4096, 4096),),
+    "vllm_bi_bmm": (batched(8, 2048, 2048, 1024), ragged(batched(3, 400, 304, 208))),
+    "vllm_bi_desc_matmul": products((128, 128), "bf16", "bf16", persistent=True, bias_ptr=BIAS),
+    "vllm_bi_matmul": products((128, 256), "bf16", "bf16", persistent=True, bias_ptr=BIAS),
+    "vllm_fused_moe": (experts(2048, "bf16"),),
+    "vllm_fused_moe_fp8": (experts(2048, "f8"),),
+    "vllm_lora_shrink": (adapters(1024),),
+    "vllm_prefill_attention": (prefill((4096, 3500, 3000, 2049)),),
+    "vllm_scaled_mm": (scaled(SQUARE), ragged(scaled(RAGGED))),
+    "vllm_w4a16": (packed((32, 32), 2048, 4096, 4096),),
+    "vllm_w8a8_block_fp8": (block_scaled(SQUARE), ragged(block_scaled(RAGGED))),
+}
+"""Launches by the kernel's name in reports/wild.md."""
