@@ -3,7 +3,7 @@
 Takes cases with a function that solves one; returns the program and its scheduled loops. The loops of one
 kernel share its warp groups. Where the best partition of a later loop would move a carried variable to
 another group, the loop is solved again with the carried variables pinned to their groups, and the program's
-notes state the cost.
+notes state the cost. Where it has no schedule then, it is the first that is solved.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -73,7 +73,8 @@ class NoScheduleError(TwillError):
 
 
 class TogetherError(NoScheduleError):
-    """The groups of several loops need more registers together than a thread block has."""
+    """The groups of several loops need more registers together than a thread block has, or a loop has no
+    schedule on the groups of the others."""
 
 
 def _sharing(
@@ -104,17 +105,35 @@ def _lowered(
     observe: Callable[[str, Draft], None],
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     code, tied = _tied(cases)
-    loops, notes = list[Scheduled](), list[str]()
-    for case in cases:
-        one, note = _fitting(code, tied, case, loops, solve)
-        notes += note
-        loops.append(one)
+    found = _beside_each_other(code, tied, cases, solve)
+    loops, notes = [one for one, _ in found], [note for _, said in found for note in said]
     module = cases[0].module
     assert module is not None
     made = lower(module, loops, target, options, observe)
     if options.withheld:
         notes.append(f"scheduled with {options.withheld} bytes of shared memory less, so that all of it fits")
     return replace(made, notes=(*made.notes, *notes)), tuple(loops)
+
+
+def _beside_each_other(
+    code: Code, tied: Ties, cases: Sequence[Case], solve: Solve
+) -> list[tuple[Scheduled, list[str]]]:
+    """The loops in the order of the text, with notes. Each is scheduled on the groups of those before it; one
+    that has no schedule there is scheduled before them, so that they have to share its groups."""
+    order, first = list(range(len(cases))), set[int]()
+    while True:
+        found = dict[int, tuple[Scheduled, list[str]]]()
+        try:
+            for i in order:
+                before = [one for one, _ in found.values()]
+                found[i] = _fitting(code, tied, cases[i], before, solve)
+            return [found[i] for i in range(len(cases))]
+        except TogetherError:
+            left = next(i for i in order if i not in found)
+            if not found or left in first:
+                raise
+            first.add(left)
+            order = [left, *(i for i in order if i != left)]
 
 
 def _target(case: Case) -> Target:
@@ -156,7 +175,7 @@ def _fitting(
 ) -> tuple[Scheduled, list[str]]:
     """The loop with its own schedule, or solved again with tied operations in the groups of those that they
     are tied to, and, where all need too many registers, with the same number for each group, then with no
-    more groups than the loops before it."""
+    more groups than the `loops` that are scheduled. Raises TogetherError where it has a schedule alone."""
     first = result = solve(case.problem)
     if not loops:
         _scheduled(case, first)
@@ -164,6 +183,12 @@ def _fitting(
         if result.solution and _shares(code, tied, [*loops, _scheduled(case, result)]):
             break
         result = solve(problem)
+    if first.solution and not result.solution:
+        raise TogetherError(
+            f"{case.name} has no schedule on the groups of the other loops ({result.status})",
+            case.loop.location if case.loop else None,
+            help=_HELP[result.status == "infeasible"],
+        )
     one = _scheduled(case, result)
     if not _shares(code, tied, [*loops, one]):
         aligned(code, [*loops, one], tied)
@@ -203,7 +228,7 @@ def _shares(code: Code, tied: Ties, loops: Sequence[Scheduled]) -> bool:
 def _cost(case: Case, first: Result, one: Scheduled, loops: Sequence[Scheduled]) -> str:
     """What it costs that a loop does not have its own schedule."""
     alone = f"instead of {first.solution.interval}" if first.solution else "with no schedule found otherwise"
-    reason = "it shares the groups of the loops before it" if loops else "its results are used together"
+    reason = "it shares the groups of other loops" if loops else "its results are used together"
     return f"{case.name}: interval {one.solution.interval} {alone}, so that {reason}"
 
 

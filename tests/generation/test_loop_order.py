@@ -1,0 +1,75 @@
+"""A loop that has no schedule on the groups of the loops before it is scheduled before them."""
+
+from dataclasses import replace
+from itertools import groupby
+
+import pytest
+
+from twill.diagnostics import TwillError
+from twill.files import load, read_schedule
+from twill.generation import loop_nest
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+
+KERNEL = Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90")
+KEPT = "tests/kernels/schedules/fa_fwd_causal.{}.json"
+
+
+def given(asked: list[tuple[str, int]], *, shared: dict[str, int]) -> loop_nest.Solve:
+    """The kept schedules, but for the registers of the two groups that compute. Alone, the first loop needs
+    more in one of them and the second loop in the other one, so that both do not go together; with a limit
+    of registers a loop has no more than its number of `shared`, and no schedule without one."""
+
+    def solve(problem: Problem) -> Result:
+        loop, most = problem.name.split("/")[1], problem.limits.registers_per_thread
+        asked.append((loop, most))
+        path = KEPT.format(loop)
+        kept = read_schedule(load(path), path).result
+        assert kept.solution
+        own = (24, 248, 160) if loop == "for.0" else (24, 160, 248)
+        if most < MOST:
+            if loop not in shared:
+                return replace(kept, problem=problem, status="infeasible", solution=None)
+            own = (24, shared[loop], shared[loop])
+        if problem.limits.groups < 3:
+            return replace(kept, problem=problem, status="infeasible", solution=None)
+        groups = tuple(
+            replace(group, registers=number) for group, number in zip(kept.solution.groups, own, strict=True)
+        )
+        return replace(kept, problem=problem, solution=replace(kept.solution, groups=groups))
+
+    return solve
+
+
+MOST = cases(KERNEL)[0].problem.limits.registers_per_thread
+
+
+def test_the_second_loop_is_scheduled_first_where_it_has_no_schedule_beside_the_first() -> None:
+    asked = list[tuple[str, int]]()
+    made, loops = loop_nest.program(cases(KERNEL), given(asked, shared={"for.0": 160}))
+    assert [one.loop.path.split("/")[1] for one in loops] == ["for.0", "for.1"]
+    assert [loop for loop, _ in groupby(loop for loop, _ in asked)] == ["for.0", "for.1", "for.0"]
+    assert [group.registers for group in made.groups if group.warps == 4] == [192, 240]
+    assert any(note.startswith("fa_fwd_causal/for.0: interval") for note in made.notes)
+
+
+def test_loops_that_go_together_in_no_order_are_refused() -> None:
+    asked = list[tuple[str, int]]()
+    with pytest.raises(TwillError, match="need more registers together"):
+        loop_nest.program(cases(KERNEL), given(asked, shared={}))
+    turns = [loop for loop, _ in groupby(loop for loop, _ in asked)]
+    assert turns[:4] == ["for.0", "for.1", "for.0", "for.1"]
+
+
+def test_a_loop_without_a_schedule_beside_others_says_so() -> None:
+    """The second loop has a schedule until it has to share the groups of the first, and the other way
+    round."""
+
+    def solve(problem: Problem) -> Result:
+        found = given([], shared={})(problem)
+        alone = problem in [case.problem for case in cases(KERNEL)]
+        return found if alone else replace(found, status="unknown", solution=None)
+
+    with pytest.raises(TwillError, match=r"for.1 has no schedule on the groups of the other loops \(unknown"):
+        loop_nest.program(cases(KERNEL), solve)
