@@ -61,10 +61,10 @@ def built(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Built:
     monkeypatch.setattr(
         workers,
         "outcome",
-        lambda request, key, settings: store.keep(key, Outcome(folder=f"/built/{request.name}")),
+        lambda request, key, *_: store.keep(key, Outcome(folder=f"/built/{request.name}")),
     )
     monkeypatch.setattr(
-        workers, "ahead", lambda request, key, settings: made.ahead.append((request.configuration, key))
+        workers, "begin", lambda request, key, settings: made.ahead.append((request.configuration, key))
     )
     monkeypatch.setattr(session, "loaded", made.load)
     return made
@@ -202,39 +202,83 @@ def test_cached_builds_nothing(driver: Driver, monkeypatch: pytest.MonkeyPatch) 
 def test_in_the_background_tritons_kernel_runs_until_twills_is_there(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting: list[Any] = []
-    monkeypatch.setattr(workers, "in_background", lambda request, key, settings, ready: waiting.append(ready))
+    build, begun = Future[Outcome](), list[str]()
+    monkeypatch.setattr(workers, "begin", lambda request, *_: begun.append(request.name) or build)
     twill.triton.install(compile="background", measure=False)
     launch()
     launch()
     assert (who(driver), only_row().choice) == (["triton", "triton"], "pending")
-    waiting[0](Outcome(folder="/built/dot"))
+    assert "1 pending" in str(twill.triton.report())
+    build.set_result(Outcome(folder="/built/dot"))
+    assert only_row().reason == "Twill's is built; the next launch tries it"
     launch()
     launch()
     assert (who(driver)[2:], only_row().choice) == (["twill", "twill"], "twill")
-    assert len(waiting) == 1
+    assert begun == ["dot"]
 
 
-def test_a_launch_that_has_waited_long_enough_goes_to_tritons_kernel(
+def test_a_refusal_in_the_background_needs_no_launch(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = Future[Outcome]()
-    monkeypatch.setattr(workers, "outcome", lambda request, key, settings: build)
+    monkeypatch.setattr(workers, "begin", lambda *_: build)
+    twill.triton.install(compile="background", measure=False)
+    launch()
+    build.set_result(Outcome(refused="too large"))
+    assert (only_row().choice, only_row().reason) == ("triton", "too large")
+    launch()
+    (kernel,) = kernels.dot.device_caches[0][0].values()
+    assert not isinstance(kernel._run, session.Route)
+
+
+def test_launches_wait_no_longer_in_all_than_their_patience(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Of three kernels the first is built in time, the second is not, the third is not waited for."""
+    builds = {f"BLOCK={size}": Future[Outcome]() for size in (16, 32, 64)}
+    builds["BLOCK=16"].set_result(Outcome(folder="/built/dot"))
+    clock, left = [100.0], list[float | None]()
+
+    def outcome(request: Any, key: str, settings: Any, patience: float | None) -> Any:
+        build = builds[request.configuration.partition(",")[0]]
+        left.append(patience)
+        clock[0] += 2.0 if build.done() else patience or 0.0
+        return build.result() if build.done() else build
+
+    monkeypatch.setattr(workers, "outcome", outcome)
+    monkeypatch.setattr(session, "monotonic", lambda: clock[0])
     twill.triton.install(measure=False, patience=3)
+    for size in (16, 32, 64):
+        kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=size)
+    assert left == [3.0, 1.0, 0.0]
+    assert [row.choice for row in twill.triton.report()] == ["twill", "pending", "pending"]
+    (said,) = [one.message for one in caplog.records if one.levelname == "WARNING"]
+    assert "as long as they may (3 s in all" in said
+    for build in builds.values():
+        if not build.done():
+            build.set_result(Outcome(folder="/built/dot"))
+    for size in (16, 32, 64):
+        kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=size)
+    assert who(driver) == ["twill", "triton", "triton", "twill", "twill", "twill"]
+
+
+def test_without_a_limit_launches_wait_as_long_as_it_takes(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left = list[float | None]()
+    monkeypatch.setattr(
+        workers, "outcome", lambda *asked: left.append(asked[3]) or Outcome(folder="/built/dot")
+    )
+    twill.triton.install(measure=False, patience=None)
     launch()
-    launch()
-    assert (who(driver), only_row().choice) == (["triton", "triton"], "pending")
-    assert "after 3 s" in only_row().reason
-    build.set_result(Outcome(folder="/built/dot"))
-    launch()
-    assert (who(driver)[2:], only_row().choice) == (["twill"], "twill")
+    assert left == [None]
 
 
 def test_a_build_that_fails_while_nobody_waits_is_reported(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build = Future[Outcome]()
-    monkeypatch.setattr(workers, "outcome", lambda request, key, settings: build)
+    monkeypatch.setattr(workers, "outcome", lambda *_: build)
     twill.triton.install(measure=False)
     launch()
     build.set_exception(OSError("no more processes"))
@@ -246,12 +290,12 @@ def test_a_build_that_fails_while_nobody_waits_is_reported(
 def test_an_answer_after_uninstall_changes_nothing(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    waiting: list[Any] = []
-    monkeypatch.setattr(workers, "in_background", lambda request, key, settings, ready: waiting.append(ready))
+    build = Future[Outcome]()
+    monkeypatch.setattr(workers, "begin", lambda *_: build)
     twill.triton.install(compile="background", measure=False)
     launch()
     twill.triton.uninstall()
-    waiting[0](Outcome(folder="/built/dot"))
+    build.set_result(Outcome(folder="/built/dot"))
     launch()
     assert who(driver) == ["triton", "triton"]
 
@@ -395,7 +439,7 @@ def test_configurations_are_built_ahead(
     ahead = built.ahead
     launched: list[int] = []
     monkeypatch.setattr(
-        workers, "ahead", lambda request, *_: ahead.append(request) or launched.append(len(driver.launches))
+        workers, "begin", lambda request, *_: ahead.append(request) or launched.append(len(driver.launches))
     )
     tuned = triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn)
     twill.triton.install(measure=False)
@@ -435,10 +479,11 @@ def test_nothing_is_built_ahead_where_launches_do_not_wait(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch, compile: Any
 ) -> None:
     built.arguments = ARGUMENTS[:4]
-    monkeypatch.setattr(workers, "in_background", lambda *_: None)
+    begun = list[bool]()
+    monkeypatch.setattr(workers, "begin", lambda *_: begun.append(bool(driver.launches)) or Future[Outcome]())
     twill.triton.install(compile=compile, measure=False)
     tune(driver, monkeypatch, triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn))
-    assert not built.ahead
+    assert begun == ([False, True] if compile == "background" else [])
 
 
 def test_a_hook_runs_once_for_each_launch_and_once_ahead(
@@ -496,7 +541,7 @@ def test_a_tuner_tries_each_key_on_its_own_sizes(
     """Twill's kernel wins at 64 and loses at 1024; 80 is as good as 64."""
     built.arguments = ARGUMENTS[:4]
     monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
-    monkeypatch.setattr(workers, "ahead", lambda *_: None)
+    monkeypatch.setattr(workers, "begin", lambda *_: None)
     trials: list[int] = []
 
     def trial(triton: Any, twill: Any, values: Any, measure: bool) -> Trial:

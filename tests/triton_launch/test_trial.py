@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.triton.trial import Run, trial
+from twill.triton.trial import Run, more_rounds, trial
 
 
 @dataclass
@@ -103,3 +103,18 @@ def test_a_launch_that_raises_leaves_tritons_result(memory: Array) -> None:
     with pytest.raises(RuntimeError):
         trial(adds(memory, 1), fails, [memory], None)
     assert memory.data.tolist() == [1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("times", "more"),
+    [
+        ([[], []], True),
+        ([[50.0, 50.0], [50.0, 50.0]], True),
+        ([[50.0] * 3, [50.0] * 3], False),
+        ([[1.0] * 3, [1.0] * 3], True),
+        ([[1.0] * 7, [1.0] * 7], False),
+    ],
+)
+def test_long_kernels_are_measured_less_often(times: list[list[float]], more: bool) -> None:
+    """So that a trial takes no longer than a tuner's own measurement."""
+    assert more_rounds(times) == more

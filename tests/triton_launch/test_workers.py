@@ -2,6 +2,7 @@
 """The process that builds a kernel, the folder that it leaves, and programs that are started with Twill
 switched on."""
 
+import os
 import shutil
 import subprocess
 import sys
@@ -97,10 +98,10 @@ def test_a_launch_waits_for_the_build_that_was_started_ahead(monkeypatch: pytest
     monkeypatch.setattr(workers, "_worked", worked)
     request = Request("gemm", "", (), "", "sm90", {})
     for key in ("a", "a", "b"):
-        workers.ahead(request, key, twill.triton.Settings())
+        workers.begin(request, key, twill.triton.Settings())
     threading.Timer(0.2, go.set).start()
-    assert workers.outcome(request, "a", twill.triton.Settings()) == Outcome(refused="a is refused")
-    assert workers.outcome(request, "b", twill.triton.Settings()) == Outcome(refused="b is refused")
+    assert workers.outcome(request, "a", twill.triton.Settings(), None) == Outcome(refused="a is refused")
+    assert workers.outcome(request, "b", twill.triton.Settings(), None) == Outcome(refused="b is refused")
     assert sorted({*asked}) == ["a", "b"]
 
 
@@ -108,11 +109,64 @@ def test_a_launch_waits_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPa
     go = threading.Event()
     monkeypatch.setattr(workers, "_worked", lambda *_: (go.wait(10), Outcome(refused="no"))[1])
     request = Request("gemm", "", (), "", "sm90", {})
-    build = workers.outcome(request, "d", twill.triton.Settings(patience=0.05))
+    build = workers.outcome(request, "d", twill.triton.Settings(), 0.05)
     assert not isinstance(build, Outcome)
     go.set()
     assert build.result(10) == Outcome(refused="no")
     assert workers.ended(build) == Outcome(refused="no")
+
+
+def test_more_builds_run_while_a_launch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One beside the program; three as soon as it waits, and one again for those that begin after that."""
+    monkeypatch.setattr(workers, "WHILE_WAITING", 3)
+    monkeypatch.setattr(workers, "BESIDE", 1)
+    at_work, go = list[str](), {key: threading.Event() for key in "efghi"}
+
+    def worked(request: Any, key: str, settings: Any) -> Outcome:
+        at_work.append(key)
+        go[key].wait(10)
+        return Outcome(refused=key)
+
+    def wait_for(count: int) -> None:
+        until = time.monotonic() + 10
+        while len(at_work) < count and time.monotonic() < until:
+            time.sleep(0.01)
+        time.sleep(0.05)
+
+    monkeypatch.setattr(workers, "_worked", worked)
+    request, settings = Request("gemm", "", (), "", "sm90", {}), twill.triton.Settings()
+    builds = {key: workers.begin(request, key, settings) for key in go}
+    wait_for(1)
+    assert len(at_work) == 1
+    first = at_work[0]
+    waiting = threading.Thread(target=workers.outcome, args=(request, first, settings, None))
+    waiting.start()
+    wait_for(3)
+    assert len(at_work) == 3
+    go[first].set()
+    waiting.join(10)
+    wait_for(4)
+    begun = len(at_work)  # the first may have made room for a fourth before the launch was told
+    assert begun <= 4
+    go[at_work[1]].set()
+    builds[at_work[1]].result(10)
+    time.sleep(0.1)
+    assert len(at_work) == begun
+    for one in go.values():
+        one.set()
+    assert {builds[key].result(10).refused for key in go} == {*go}
+
+
+def test_a_worker_gives_way_to_the_program() -> None:
+    """Its niceness counts beside the program, not only in its own session, where Linux groups by sessions."""
+    script = (
+        "import os; from twill.triton.worker import GROUP, give_way; give_way();"
+        " print(os.nice(0), GROUP.read_text().split()[-1] if GROUP.exists() else 10)"
+    )
+    before = os.nice(0)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, start_new_session=True)
+    assert done.stdout.split() == [str(min(19, before + 10)), "10"]
 
 
 def test_an_error_of_a_build_ahead_reaches_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,10 +178,10 @@ def test_an_error_of_a_build_ahead_reaches_the_launch(monkeypatch: pytest.Monkey
 
     monkeypatch.setattr(workers, "_worked", worked)
     request = Request("gemm", "", (), "", "sm90", {})
-    workers.ahead(request, "c", twill.triton.Settings())
+    workers.begin(request, "c", twill.triton.Settings())
     threading.Timer(0.2, go.set).start()
     with pytest.raises(OSError, match="no more processes"):
-        workers.outcome(request, "c", twill.triton.Settings())
+        workers.outcome(request, "c", twill.triton.Settings(), None)
 
 
 # --- with the worker itself -------------------------------------------------------------------------------
@@ -179,7 +233,7 @@ def test_a_kernel_is_built_loaded_and_launched(
 ) -> None:
     """With no GPU the launch itself fails, and Triton's kernel takes over."""
     with caplog.at_level("INFO", "twill.triton"):
-        row = launches()
+        row = launches(patience=None)
     assert any("as the schedule says, 1024 cycles per iteration" in said for said in caplog.messages)
     assert "the launch of Twill's kernel failed with CUDA error" in row.reason
     assert sorted(path.name for path in next((folder / "triton").iterdir()).iterdir()) == [
@@ -215,8 +269,6 @@ def test_twill_run(program: list[str], tmp_path: Path) -> None:
         *program,
     ]
     root = str(Path(__file__).parents[2])
-    import os
-
     done = subprocess.run(
         command,
         capture_output=True,
@@ -280,7 +332,7 @@ def test_a_terminal_shows_what_a_launch_waits_for(
     monkeypatch.setenv("TERM", "xterm")
     for terminal, shown in ((False, False), (True, True)):
         monkeypatch.setattr(sys.stderr, "isatty", lambda terminal=terminal: terminal, raising=False)
-        workers.outcome(request, "k", twill.triton.Settings())
+        workers.outcome(request, "k", twill.triton.Settings(), 60.0)
         assert ("builds gemm" in capsys.readouterr().err) == shown
 
 
@@ -293,5 +345,5 @@ def test_the_log_says_that_a_launch_waits(
         monkeypatch.setattr(
             workers, "_worked", lambda *_, it=seconds: (time.sleep(it), Outcome(refused="no"))[1]
         )
-        workers.outcome(request, "k", twill.triton.Settings())
+        workers.outcome(request, "k", twill.triton.Settings(), 60.0)
         assert any("gemm: its first launch waits" in one.message for one in caplog.records) == said

@@ -27,7 +27,7 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP)
     "--patience",
     type=click.FloatRange(min=0),
     metavar="SECONDS",
-    help="A launch waits at most so long for a build; Triton's kernel runs meanwhile.  [default: 60]",
+    help="Launches wait at most so long in all for builds; Triton's kernels run meanwhile.  [default: 60]",
 )
 @click.option("--report/--no-report", default=True, help="List at the end which kernel ran, and why.")
 @click.pass_context

@@ -45,10 +45,10 @@ def install(
     `compile`: schedule and build a new kernel at its first launch (`now`), beside the program while Triton's
     runs (`background`), or not at all (`cached`: only what was built before). `verify`: use no kernel whose
     first launch was not compared with Triton's. `measure`: time both at the first launch and keep the faster
-    one. `machine`, `time_limit`, `subtile` (None is auto): as in `twill schedule`. `patience`: seconds that a
-    launch waits at most for a build; after that Triton's kernel runs until Twill's is there (None: it waits).
-    Called again, it replaces the settings; kernels that are decided already stay so. Raises ImportError where
-    Triton is missing.
+    one. `machine`, `time_limit`, `subtile` (None is auto): as in `twill schedule`. `patience`: seconds that
+    all launches together wait at most for builds; after that Triton's kernels run until Twill's are there
+    (None: each launch waits as long as it takes). Called again, it replaces the settings; kernels that are
+    decided already stay so. Raises ImportError where Triton is missing.
     """
     install_with(Settings(compile, verify, measure, machine, time_limit, subtile, patience))
 

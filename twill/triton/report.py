@@ -51,7 +51,9 @@ class Report:
 
     def _count(self) -> str:
         total, ours = len(self.rows), sum(row.choice == "twill" for row in self.rows)
-        return f"{ours} of {total} kernel{'s' if total != 1 else ''} on Twill's code"
+        pending = sum(row.choice == "pending" for row in self.rows)
+        later = f", {pending} pending: the next run uses what is built until then" if pending else ""
+        return f"{ours} of {total} kernel{'s' if total != 1 else ''} on Twill's code{later}"
 
     def __iter__(self):
         return iter(self.rows)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cache, partial
+from time import monotonic
 from typing import Any
 from weakref import WeakSet, ref
 
@@ -29,6 +30,11 @@ from twill.triton.trial import NoTrialError, gpu, torch_trial
 Launch = Callable[..., None]
 """As Triton calls its launchers: three extents, stream, function, packed metadata, launch metadata, two
 hooks, then the arguments."""
+
+IMPATIENT = (
+    "launches have waited for Twill's kernels as long as they may (%g s in all, patience=): others are built"
+    " beside the program, and Triton's kernels run until they are there"
+)
 
 BEFORE_ARGUMENTS = 9
 STREAM = 3
@@ -69,6 +75,8 @@ class Session:
     routes: WeakSet[Route] = field(default_factory=WeakSet[Route])
     lock: Any = field(default_factory=threading.RLock)
     closed: bool = False
+    waited: float = 0.0
+    """Seconds, of all launches."""
 
     def adopt(self, kernel: CompiledKernel) -> None:
         """Puts a route in the place of a loaded kernel's launcher. Never raises: whatever is wrong, Triton's
@@ -93,7 +101,7 @@ class Session:
             return
         key = asked.key(self.settings)
         if store.find(key) is None:
-            workers.ahead(asked, key, self.settings)
+            workers.begin(asked, key, self.settings)
 
     def measured(self, kernel: CompiledKernel) -> None:
         """The next launch of a kernel that was tried before decides again: by the trial of its own sizes."""
@@ -132,12 +140,24 @@ class Session:
         known = store.find(key)
         if known is None and self.settings.compile == "cached":
             return self._stay(route, values, "it has not been built before, and nothing is built now")
-        if known is None and self.settings.compile == "background":
-            return self._postpone(route, key, values)
-        found = known or workers.outcome(route.request, key, self.settings)
+        found = known or self._outcome(route.request, key)
         if isinstance(found, Future):
-            return self._wait_no_longer(route, key, found, values)
+            return self._postpone(route, key, found, values)
         return self._arrive(route, key, found, *values)
+
+    def _outcome(self, asked: Request, key: str) -> Outcome | Future[Outcome]:
+        """What comes of a kernel that is not known; its build, where launches do not wait for it, or have
+        waited as long as they may."""
+        if self.settings.compile == "background":
+            return workers.begin(asked, key, self.settings)
+        patience = self.settings.patience
+        left = None if patience is None else max(0.0, patience - self.waited)
+        began = monotonic()
+        found = workers.outcome(asked, key, self.settings, left)
+        self.waited += monotonic() - began
+        if isinstance(found, Future) and left:
+            log.warning(IMPATIENT, patience)
+        return found
 
     def _stay(
         self,
@@ -151,27 +171,23 @@ class Session:
         route.settle(route.triton)
         route.triton(*values)
 
-    def _postpone(self, route: Route, key: str, values: Sequence[Passed]) -> None:
-        """Triton's kernel until the background has an answer, which the next launch after that takes up."""
-        self._pending(route, "Twill's is being built")
-        workers.in_background(route.request, key, self.settings, partial(self._ready, route, key))
-        route.triton(*values)
-
-    def _wait_no_longer(
-        self, route: Route, key: str, build: Future[Outcome], values: Sequence[Passed]
-    ) -> None:
-        """The same where a launch has waited as long as it may."""
-        self._pending(route, f"Twill's is still being built after {self.settings.patience or 0:.0f} s")
+    def _postpone(self, route: Route, key: str, build: Future[Outcome], values: Sequence[Passed]) -> None:
+        """Triton's kernel until the build has ended; the next launch after that takes it up."""
+        self._record(route, Row(*_named(route), "pending", "Twill's is being built"))
+        route.target = route.triton
         build.add_done_callback(lambda done: self._ready(route, key, workers.ended(done)))
         route.triton(*values)
 
-    def _pending(self, route: Route, reason: str) -> None:
-        self._record(route, Row(*_named(route), "pending", reason))
-        route.target = route.triton
-
     def _ready(self, route: Route, key: str, outcome: Outcome) -> None:
         """Called in a thread of its own."""
-        if not self.closed:
+        if self.closed:
+            return
+        if outcome.folder is None:
+            row = Row(*_named(route), "triton", outcome.refused or "refused")
+            self._settle(route, route.triton, row)
+        else:
+            row = Row(*_named(route), "pending", "Twill's is built; the next launch tries it")
+            self._record(route, row)
             route.target = partial(self._take_up, route, key, outcome)
 
     def _take_up(self, route: Route, key: str, outcome: Outcome, *values: Passed) -> None:

@@ -29,8 +29,8 @@ class Settings:
     subtile: int | None = None
     """Sub-tiles that rows are divided into; None for what makes a kernel's loops faster."""
     patience: float | None = 60.0
-    """Seconds that a launch waits at most for its kernel to be built; Triton's runs meanwhile. None: as long
-    as it takes."""
+    """Seconds that the launches of a program wait in all for kernels to be built; after that Triton's run
+    until Twill's are there. None: as long as it takes."""
 
 
 WORDS: Mapping[str, Mapping[str, object]] = {

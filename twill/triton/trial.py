@@ -9,7 +9,7 @@ Needs PyTorch.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any, Protocol, TypeAlias
@@ -21,8 +21,10 @@ Tensor: TypeAlias = Any
 """A PyTorch tensor, or in tests whatever a `Memory` saves."""
 Run = Callable[[], Any]
 
-ROUNDS = 7
-"""Measurements of each kernel."""
+ROUNDS, LEAST_ROUNDS = 7, 3
+"""Measurements of each kernel; of long ones, whose times vary less."""
+LONG = 100.0
+"""Milliseconds of measured runs after which the least number is enough."""
 CHUNK = 2**24
 """Elements that are compared at a time."""
 OUTLIER = 32
@@ -109,7 +111,7 @@ def _times(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:
     from twill.bench.measure import SLEEP
 
     found: dict[str, list[float]] = {name: [] for name in runs}
-    for _ in range(ROUNDS):
+    while more_rounds(found.values()):
         for name, run in runs.items():
             begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
             reset()
@@ -120,6 +122,12 @@ def _times(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:
             end.synchronize()
             found[name].append(begin.elapsed_time(end))
     return {name: median(values) for name, values in found.items()}
+
+
+def more_rounds(times: Collection[Sequence[float]]) -> bool:
+    """Whether to measure on, after these milliseconds of each kernel."""
+    rounds = min(map(len, times))
+    return rounds < LEAST_ROUNDS or (rounds < ROUNDS and sum(map(sum, times)) < LONG)
 
 
 def arrays(values: Sequence[Passed], name: str = "argument") -> Iterator[tuple[str, Tensor]]:

@@ -6,7 +6,9 @@ disk as well. One process at a time works on a key; others wait and take what it
 """
 
 import json
+import os
 import sys
+from contextlib import suppress
 from dataclasses import asdict
 from pathlib import Path
 
@@ -45,7 +47,21 @@ def made(path: Path, machine: str | None, seconds: float, subtile: int | None = 
         return Outcome(refused=f"a defect of Twill: {type(error).__name__}: {error}")
 
 
+NICE = 10
+"""How much less this process counts where the program wants the processor."""
+GROUP = Path("/proc/self/autogroup")
+"""Linux, where it groups processes by session (sched(7)): this process leads a session, and its own niceness
+would count only within that."""
+
+
+def give_way() -> None:
+    os.nice(NICE)
+    with suppress(OSError):
+        GROUP.write_text(f"{NICE}")
+
+
 def main(arguments: list[str]) -> None:
+    give_way()
     key, path, machine, seconds, subtile = arguments
     parts = int(subtile) if subtile else None
     print(json.dumps(asdict(work(key, Path(path), machine or None, float(seconds), parts))))

@@ -1,7 +1,7 @@
 """Runs `twill.triton.worker` for a request, at once or beside the program.
 
 A process of its own keeps the search from the interpreter that launches kernels, and a crash of a solver from
-the program.
+the program. It gives way to the program where both want a processor, and outlives it.
 """
 
 import json
@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Generator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,12 +20,11 @@ from twill.triton.request import Request
 from twill.triton.settings import Settings, log
 from twill.triton.store import Outcome
 
-AT_ONCE = max(1, (os.cpu_count() or 1) // 8)
-"""Processes that work in the background at the same time: each searches with several threads."""
-
-SIDE_BY_SIDE = max(1, (os.cpu_count() or 1) - 1)
-"""Processes that build the configurations of an autotuned kernel, while the program waits for them: a search
-is short beside the build, which has one thread."""
+WHILE_WAITING = max(1, (os.cpu_count() or 1) - 1)
+"""Processes that build at the same time while a launch waits: a search is short beside the build, which has
+one thread."""
+BESIDE = max(1, (os.cpu_count() or 1) // 4)
+"""The same while the program runs on."""
 
 SILENCE = 10.0
 """Seconds that a launch waits before the log says so, where no terminal shows it."""
@@ -39,24 +38,62 @@ ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_
 the workers beside it."""
 
 _running: set[subprocess.Popen[str]] = set()
-_slots = threading.BoundedSemaphore(AT_ONCE)
-_slots_ahead = threading.BoundedSemaphore(SIDE_BY_SIDE)
-_ahead: dict[str, Future[Outcome]] = {}
-"""Builds that were started ahead of the launch, by key."""
+_builds: dict[str, Future[Outcome]] = {}
+"""What is being built or is to be, by key."""
 
 
-def outcome(request: Request, key: str, settings: Settings) -> Outcome | Future[Outcome]:
-    """Waits for the worker, the one that was started ahead if there is one. Gives the build that goes on
-    where it takes longer than `settings.patience`. Raises KeyboardInterrupt, after ending the worker, where
-    the user interrupts."""
-    begun = ahead(request, key, settings)
-    with _shown(request.name, settings.patience):
+class _Slots:
+    """Lets in as many builds at a time as are wanted now."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting = self._busy = 0
+
+    @contextmanager
+    def waiting(self) -> Generator[None]:
+        """While a launch waits."""
+        self._count(waiting=1)
         try:
-            wait([begun], settings.patience)
-        except KeyboardInterrupt:
-            stop()
-            raise
-    return begun.result() if begun.done() else begun
+            yield
+        finally:
+            self._count(waiting=-1)
+
+    @contextmanager
+    def one(self) -> Generator[None]:
+        """For a build."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._busy < (WHILE_WAITING if self._waiting else BESIDE))
+            self._busy += 1
+        try:
+            yield
+        finally:
+            self._count(busy=-1)
+
+    def _count(self, waiting: int = 0, busy: int = 0) -> None:
+        with self._changed:
+            self._waiting += waiting
+            self._busy += busy
+            self._changed.notify_all()
+
+
+_slots = _Slots()
+
+
+def outcome(
+    request: Request, key: str, settings: Settings, patience: float | None
+) -> Outcome | Future[Outcome]:
+    """Waits for the build, the one that was begun before if there is one; gives the build that goes on where
+    it takes more than `patience` seconds. Raises KeyboardInterrupt, after ending all builds, where the user
+    interrupts."""
+    build = begin(request, key, settings)
+    if patience is None or patience > 0:
+        with _slots.waiting(), _shown(request.name, patience):
+            try:
+                wait([build], patience)
+            except KeyboardInterrupt:
+                stop()
+                raise
+    return build.result() if build.done() else build
 
 
 @contextmanager
@@ -72,30 +109,33 @@ def _shown(name: str, patience: float | None) -> Generator[None]:
         finally:
             said.cancel()
         return
-    others = f" ({len(_ahead)} configurations to go)" if len(_ahead) > 1 else ""
+    others = f" ({len(_builds)} kernels to go)" if len(_builds) > 1 else ""
     from rich.console import Console
 
     with Console(stderr=True).status(f"Twill schedules and builds {name}{others}"):
         yield
 
 
-def ahead(request: Request, key: str, settings: Settings) -> Future[Outcome]:
-    """Starts a worker without waiting for it, unless there is one; `outcome` waits."""
-    running = _ahead.get(key)
+def begin(request: Request, key: str, settings: Settings) -> Future[Outcome]:
+    """The build of a kernel, which has its turn as soon as few enough others are at work."""
+    running = _builds.get(key)
     if running is not None:
         return running
-    begun = _ahead[key] = Future[Outcome]()
+    build = _builds[key] = Future[Outcome]()
 
     def work() -> None:
         try:
-            with _slots_ahead:
-                begun.set_result(_worked(request, key, settings))
+            with _slots.one():
+                found = _worked(request, key, settings)
         except BaseException as error:
-            begun.set_exception(error)
-        del _ahead[key]
+            del _builds[key]
+            build.set_exception(error)
+        else:
+            del _builds[key]
+            build.set_result(found)
 
     threading.Thread(target=work, name=f"twill-{key[:8]}", daemon=True).start()
-    return begun
+    return build
 
 
 def _worked(request: Request, key: str, settings: Settings) -> Outcome:
@@ -110,16 +150,6 @@ def ended(build: Future[Outcome]) -> Outcome:
     """What came of a build that is done, also where it failed."""
     error = build.exception()
     return build.result() if error is None else Outcome(refused=str(error), lasting=False)
-
-
-def in_background(request: Request, key: str, settings: Settings, ready: Callable[[Outcome], None]) -> None:
-    """Calls `ready` in a thread when the worker is done."""
-
-    def work() -> None:
-        with _slots:
-            ready(_worked(request, key, settings))
-
-    threading.Thread(target=work, name=f"twill-{key[:8]}", daemon=True).start()
 
 
 def stop() -> None:
