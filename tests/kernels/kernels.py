@@ -1209,6 +1209,27 @@ def skipping(
 
 
 @triton.jit
+def rivals(
+    a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Several MMAs add to one accumulator: on both sides of a branch, and the larger of two sums; one adds to what is read behind it."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x, y = a_desc.load([row, k]), b_desc.load([col, k])
+        if tl.load(flags + k // BLOCK_K) % 2 == 0:
+            acc = tl.dot(x, y.T, acc)
+        else:
+            acc = tl.maximum(acc, tl.dot(x * 2, y.T, acc))
+        half = acc * 0.5
+        acc = tl.maximum(half, tl.dot(x, y.T, half))
+    c_desc.store([row, col], acc)
+
+
+@triton.jit
 def grouped(
     a, b, c, sizes, groups, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1787,6 +1808,10 @@ TWILL = {
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "rivals": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "flags": "*i32:16", **SIZES,
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "centered": {
         **HALF,
         **dict.fromkeys(("b", "zeros"), "*i32:16"),
@@ -2111,6 +2136,7 @@ VARIANTS = {
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "rivals": ("rivals", {}),
     "handed_on": ("handed_on", {}),
     "resumed": ("resumed", {}),
     "alternating": ("alternating", {}),

@@ -50,6 +50,7 @@ FORMS = (
         "straight",
         "guarded",
         "skipping",
+        "rivals",
         "prefixes",
         "halves",
         "dequantized",

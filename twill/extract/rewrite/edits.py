@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from twill.extract.reader.ttgir import read
-from twill.ir.loop import Module, Op
+from twill.ir.loop import Module, Op, Scalar, Tensor, Type
 from twill.ops.table import named
 
 UNKNOWN = "loc(unknown)"
@@ -56,9 +56,11 @@ def text_of(module: Module, op: Op) -> str:
     return module.text[op.span.start : op.span.end]
 
 
-def accumulated(first: str, second: str, kind: str) -> str:
-    """The text of a sum of two tiles of floats of a type."""
-    return f"arith.addf {first}, {second} : {kind}"
+def accumulated(first: str, second: str, tile: Type, kind: str) -> str:
+    """The text of a sum of two tiles of a type, of which `kind` is the text."""
+    dtype = tile.dtype if isinstance(tile, Tensor) else tile
+    integers = isinstance(dtype, Scalar) and dtype.name.startswith("i")
+    return f"arith.{'addi' if integers else 'addf'} {first}, {second} : {kind}"
 
 
 def added(first: str, second: str, kind: str) -> str:

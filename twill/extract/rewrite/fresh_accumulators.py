@@ -108,7 +108,7 @@ def _edits(module: Module, update: _Update, following: Mapping[int, Op]) -> Iter
         yield Edit(load.span.start, load.span.end, _renamed(text_of(module, load), result.name, part))
         place, kind = following[load.index].span.start, type_text(module, result.type)
         assert kind, "an update is found only where its tile can be named"
-        total = f"{result.name} = {accumulated(store.operands[-2].name, part, kind)} {UNKNOWN} "
+        total = f"{result.name} = {accumulated(store.operands[-2].name, part, result.type, kind)} {UNKNOWN} "
         yield Edit(place, place, total)
 
 

@@ -305,7 +305,7 @@ def _apart(out: _Writer, side: _Side, op: Op, text: str) -> None:
     operands = [side.name(value) for value in op.operands]
     text = with_operands(text, [*operands[:2], zeros, *operands[3:]])
     out.original(op, text.replace(result, part, 1))
-    out.text += f"{result} = {accumulated(operands[2], part, kind)} {UNKNOWN} "
+    out.text += f"{result} = {accumulated(operands[2], part, op.result.type, kind)} {UNKNOWN} "
 
 
 def with_operands(text: str, operands: Sequence[str]) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Set
 
 from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, edited, mentions, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
-from twill.ir.loop import Block, Function, Module, Op, Scalar, Tensor
+from twill.ir.loop import Block, Function, Module, Op
 from twill.ops.table import named, role
 
 _MMAS = ("wgmma", "dot")
@@ -36,17 +36,20 @@ def _edits(module: Module, block: Block, spread: Set[int]) -> Iterator[Edit]:
     views = {op.result.id for op in block.ops if role(op) in _VIEWS} | moved | spread
     for mma, following in zip(block.ops, block.ops[1:], strict=False):
         if role(mma) in _MMAS and mma.operands[2].id in views:
-            yield from _apart(module, mma, following)
+            yield from added_behind(module, mma, following)
 
 
-def _apart(module: Module, mma: Op, following: Op) -> Iterator[Edit]:
+def added_behind(module: Module, mma: Op, following: Op) -> Iterator[Edit]:
+    """An MMA that adds to zeros, and the sum with its accumulator in front of the operation that follows it;
+    no edits where its tile has no name."""
     kind, zero = type_text(module, mma.result.type), zero_text(module, mma.result.type)
-    floats = isinstance(mma.result.type, Tensor) and mma.result.type.dtype == Scalar("f32")
-    if kind is None or zero is None or not floats or "#" in mma.result.name:
+    if kind is None or zero is None or "#" in mma.result.name:
         return
     result, view, zeros = mma.result.name, mma.operands[2].name, f"%twill_zeros{mma.index}"
     text = mentions(view).sub(zeros, text_of(module, mma), count=1)
     part = text.replace(result, f"{result}_part", 1)
     yield Edit(mma.span.start, mma.span.end, f"{zeros} = {named('constant')} {zero} {UNKNOWN} {part}")
     place = following.span.start
-    yield Edit(place, place, f"{result} = {accumulated(view, f'{result}_part', kind)} {UNKNOWN} ")
+    yield Edit(
+        place, place, f"{result} = {accumulated(view, f'{result}_part', mma.result.type, kind)} {UNKNOWN} "
+    )

@@ -8,6 +8,7 @@ Multiply-Accumulate Operation").
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from twill.diagnostics import DefectError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
 from twill.ir.operands import Register, Slot
 from twill.ir.program import Program
@@ -107,6 +108,10 @@ class WgmmaPrinter:
         lines += [f"    const uint64_t descriptor_a = {_first(a, form)};"] if isinstance(a, Shared) else []
         word, step = _instruction_name(program, dot, form, a, b)
         assert isinstance(statement.accumulator, Register)
+        if any(
+            r.value == dot.operands[2].id and r.location != statement.accumulator for r in statement.reads
+        ):
+            raise DefectError("this MMA adds to other registers than its accumulator's", dot.location)
         into = variable(statement.accumulator)
         definite = _arithmetic(emitter, statement.accumulator) and statement.accumulate != "never"
         lines += [f"    registers_fence({into});"] if definite else []
