@@ -262,6 +262,27 @@ def test_launches_wait_no_longer_in_all_than_their_patience(
     assert who(driver) == ["twill", "triton", "triton", "twill", "twill", "twill"]
 
 
+def test_what_was_late_is_not_waited_for_in_the_next_process(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Unless the user wants to wait as long as it takes."""
+    monkeypatch.setattr(workers, "outcome", lambda *_: Future[Outcome]())
+    twill.triton.install(measure=False, patience=0.1)
+    launch()
+    for patience, waits in ((60.0, False), (None, True)):
+        twill.triton.uninstall()
+        forget(kernels.dot)
+        waited = list[str]()
+        monkeypatch.setattr(workers, "begin", lambda *_: Future[Outcome]())
+        monkeypatch.setattr(
+            workers, "outcome", lambda asked, *_, to=waited: to.append(asked.name) or Outcome(refused="no")
+        )
+        twill.triton.install(measure=False, patience=patience)
+        launch()
+        assert waited == (["dot"] if waits else [])
+        assert only_row().choice == ("triton" if waits else "pending")
+
+
 def test_without_a_limit_launches_wait_as_long_as_it_takes(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:

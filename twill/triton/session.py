@@ -147,16 +147,18 @@ class Session:
 
     def _outcome(self, asked: Request, key: str) -> Outcome | Future[Outcome]:
         """What comes of a kernel that is not known; its build, where launches do not wait for it, or have
-        waited as long as they may."""
-        if self.settings.compile == "background":
-            return workers.begin(asked, key, self.settings)
+        waited as long as they may. What was late in an earlier run is not waited for in this one."""
         patience = self.settings.patience
+        if self.settings.compile == "background" or (patience is not None and store.late(key)):
+            return workers.begin(asked, key, self.settings)
         left = None if patience is None else max(0.0, patience - self.waited)
         began = monotonic()
         found = workers.outcome(asked, key, self.settings, left)
         self.waited += monotonic() - began
-        if isinstance(found, Future) and left:
-            log.warning(IMPATIENT, patience)
+        if isinstance(found, Future):
+            store.keep_late(key)
+            if left:
+                log.warning(IMPATIENT, patience)
         return found
 
     def _stay(

@@ -1,22 +1,25 @@
 """What was found out about Triton's kernels, kept on disk for all processes of a user.
 
 A folder for each key, `~/.cache/twill/triton/KEY/`: the request (NAME.ttir, NAME.json), `outcome.json` (where
-the built kernel lies, or why there is none) and `trial.*.json` (how it did beside Triton's on a kind of
-GPU). Files are replaced atomically; a lock lets one process at a time build a kernel. A file that cannot be
-read counts as missing.
+the built kernel lies, or why there is none), `late` (no launch waits for it again) and `trial.*.json` (how it
+did beside Triton's on a kind of GPU). Files are replaced atomically; a lock lets one process at a time build
+a kernel. A file that cannot be read counts as missing.
 """
 
 import fcntl
 import hashlib
 import json
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from twill.emit.files import write
 from twill.launch.build import LIBRARY, cache_folder
+
+LATE = "late"
+"""An empty file beside the outcome."""
 
 Kept = TypeVar("Kept", "Outcome", "Trial")
 
@@ -62,6 +65,16 @@ def keep(key: str, outcome: Outcome) -> Outcome:
     if outcome.lasting:
         write(folder_of(key) / "outcome.json", json.dumps(asdict(outcome)))
     return outcome
+
+
+def late(key: str) -> bool:
+    """Whether a launch, of this process or an earlier one, went on before the kernel was built."""
+    return (folder_of(key) / LATE).exists()
+
+
+def keep_late(key: str) -> None:
+    with suppress(OSError):  # then the next process waits for it
+        write(folder_of(key) / LATE, "")
 
 
 def find_trial(key: str, beside: str) -> Trial | None:

@@ -23,8 +23,8 @@ from twill.triton.store import Outcome
 WHILE_WAITING = max(1, (os.cpu_count() or 1) - 1)
 """Processes that build at the same time while a launch waits: a search is short beside the build, which has
 one thread."""
-BESIDE = max(1, (os.cpu_count() or 1) // 4)
-"""The same while the program runs on."""
+BESIDE = max(1, (os.cpu_count() or 1) // 2)
+"""The same while the program runs on, to which they give way."""
 
 SILENCE = 10.0
 """Seconds that a launch waits before the log says so, where no terminal shows it."""
