@@ -96,6 +96,7 @@ VARIANTS = {
     "gemm_reduction": Variant("gemm_reduction", {}, {"cublas": 0.95}),
     "gemm_reduction.persistent": Variant("gemm_reduction", {}, {"cublas": 0.95}, persistent=True),
     "fa_fwd": Variant("fa_fwd", small=ROWS),
+    "fa_fwd.persistent": Variant("fa_fwd", small=ROWS, persistent=True),
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
     "fa_fwd_subtiled.undivided": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, divide_waits=False),
     "fa_fwd_subtiled.persistent": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, persistent=True),
