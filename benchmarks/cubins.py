@@ -9,7 +9,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import click
 
@@ -82,8 +82,47 @@ class Binary:
             raise click.ClickException(f"{name} gives CUDA error {status}")
 
 
+class TensorMap:
+    """A CUtensorMap of a matrix in rows, swizzled by 128 bytes as Triton reads tiles that are so wide.
+
+    Its box has the rows of a block and 128 bytes of each (cuda.h, cuTensorMapEncodeTiled).
+    """
+
+    BYTES, ALIGNED = 128, 64
+    SWIZZLED = 128
+    TYPES: ClassVar = {"float16": 6, "float32": 7, "bfloat16": 9, "float8_e4m3fn": 0}
+    """CUtensorMapDataType; 8-bit floats as bytes."""
+    SWIZZLE_128B, L2_128B = 3, 2
+
+    def __init__(self, matrix: Any, block: Sequence[int]) -> None:
+        size = matrix.element_size()
+        assert block[1] * size >= self.SWIZZLED, "a narrower block has another swizzle"
+        self.room = (ctypes.c_byte * (self.BYTES + self.ALIGNED))()
+        self.address = -(-ctypes.addressof(self.room) // self.ALIGNED) * self.ALIGNED
+        rows, columns = matrix.shape
+        box = (ctypes.c_uint32 * 2)(self.SWIZZLED // size, block[0])
+        status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
+            ctypes.c_void_p(self.address),
+            self.TYPES[str(matrix.dtype).removeprefix("torch.")],
+            2,
+            ctypes.c_void_p(matrix.data_ptr()),
+            (ctypes.c_uint64 * 2)(columns, rows),
+            (ctypes.c_uint64 * 1)(matrix.stride(0) * size),
+            box,
+            (ctypes.c_uint32 * 2)(1, 1),
+            0,
+            self.SWIZZLE_128B,
+            self.L2_128B,
+            0,
+        )
+        if status:
+            raise click.ClickException(f"cuTensorMapEncodeTiled gives CUDA error {status}")
+
+
 def _cell(value: Any, kind: str) -> Any:
     """An argument in memory, by the type of the PTX parameter."""
+    if isinstance(value, TensorMap):
+        return (ctypes.c_byte * TensorMap.BYTES).from_address(value.address)
     if hasattr(value, "data_ptr"):
         return ctypes.c_uint64(value.data_ptr())
     if kind == "f32":

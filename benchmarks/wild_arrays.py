@@ -18,6 +18,16 @@ def case(label: str, grid: Sequence[int], numbers: Mapping[str, float], **arrays
     return {"label": label, "grid": tuple(grid), "numbers": dict(numbers), "arrays": arrays}
 
 
+def described(one: Case, **descriptors: tuple[str, Sequence[int], Sequence[int]]) -> Case:
+    """With descriptors that the host makes: by argument, the array, its rows and columns, and the block."""
+    return {**one, "descriptors": descriptors}
+
+
+def pointing(one: Case, **lists: Sequence[str]) -> Case:
+    """With arrays of addresses: by argument, the arrays."""
+    return {**one, "pointers": lists}
+
+
 def ragged(one: Case) -> Case:
     """Compared, not timed."""
     return {**one, "time": False}

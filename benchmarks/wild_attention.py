@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.wild_arrays import Array, Begin, Case, by, case, decays, given, positive
+from benchmarks.wild_arrays import Array, Begin, Case, by, case, decays, described, given, positive
 
 
 def tutorial_forward(batch: int, heads: int, tokens: int) -> Case:
@@ -19,6 +19,14 @@ def tutorial_forward(batch: int, heads: int, tokens: int) -> Case:
         **arrays,
         M=("f32", rows, "zeros"),
     )
+
+
+def tutorial_described(batch: int, heads: int, tokens: int) -> Case:
+    """The same with descriptors that the host makes."""
+    one, rows = tutorial_forward(batch, heads, tokens), batch * heads * tokens
+    arrays = {name.removeprefix("desc_"): array for name, array in one["arrays"].items()}
+    made = {f"desc_{name}": (name, (rows, 128), (128, 128)) for name in "qkvo"}
+    return described({**one, "arrays": arrays}, **made)
 
 
 def tutorial_backward(batch: int, heads: int, tokens: int, width: int = 64) -> Case:
@@ -132,6 +140,14 @@ def chunk_h(b: int, t: int) -> Case:
 def chunk_o(b: int, t: int) -> Case:
     arrays = {"g": gate(b, t), "h": states(b, t, 0.3)}
     return linear(b, t, lambda chunks, heads: (1, chunks, heads), "q k v", "o", arrays)
+
+
+def chunk_backward(b: int, t: int) -> Case:
+    """Gradients of decays come in two parts, one of each half of the keys."""
+    arrays = {"g": gate(b, t), "h": states(b, t, 0.3), "dh": states(b, t, 0.3)}
+    arrays["dg"] = ("f32", 2 * b * t * HEADS, "zeros")
+    inputs, outputs = "q k v do dv dw", "dq dk"
+    return linear(b, t, lambda chunks, heads: (2, chunks, heads), inputs, outputs, arrays)
 
 
 def gated_delta_h(b: int, t: int) -> Case:

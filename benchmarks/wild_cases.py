@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.wild_arrays import Array, Case, ragged
 from benchmarks.wild_attention import (
+    chunk_backward,
     chunk_h,
     chunk_o,
     gated_delta_h,
@@ -20,9 +21,11 @@ from benchmarks.wild_attention import (
     simple_gla,
     sparse,
     tutorial_backward,
+    tutorial_described,
     tutorial_forward,
     wy,
 )
+from benchmarks.wild_paged import flexible, prefix, unified
 from benchmarks.wild_products import (
     RAGGED,
     SMS,
@@ -30,9 +33,12 @@ from benchmarks.wild_products import (
     adapters,
     batched,
     block_scaled,
+    contiguous,
     deepseek,
+    descriptors,
     experts,
     fla_matmul,
+    grouped,
     inductor,
     packed,
     products,
@@ -54,8 +60,14 @@ ATTENTION = ((4, 4096), (4, 1000))
 """Batches and tokens of kernels with batches as a constant."""
 BIAS: Array = ("bf16", SQUARE[1], 0.5)
 
+PRODUCTS = ((4096, 4096, 4096), (2048, 2048, 2048), (1024, 1024, 1024), (512, 512, 512))
+SEQUENCES = ((1024, 512, 700, 2048), (1024, 2000, 333, 64))
+"""Queries of sequences, and tokens before them."""
+
 CASES: Mapping[str, Sequence[Case]] = {
+    "deepgemm_m_grouped": (contiguous(8192, 256), ragged(contiguous(1024, 128))),
     "deepseek_fp8_gemm": (deepseek(4096), ragged(deepseek(1008))),
+    "fla_chunk_bwd_dqkwg": linears(chunk_backward),
     "fla_chunk_fwd_h": linears(chunk_h),
     "fla_chunk_fwd_o": linears(chunk_o),
     "fla_gated_delta_h": linears(gated_delta_h),
@@ -68,6 +80,8 @@ CASES: Mapping[str, Sequence[Case]] = {
     "fla_parallel_simple_gla": linears(simple_gla, *ATTENTION),
     "fla_wy_recompute": linears(wy),
     "inductor_bmm": (inductor("16x1024", (64, 16), "AB", 16 * 1024**2),),
+    "inductor_flex_attention": (flexible(),),
+    "inductor_flex_attention_tma": (flexible(),),
     "inductor_mm": (inductor("4096", (1024,), "AB", 4096**2),),
     "inductor_mm_persistent": (inductor("4096", (SMS,), "AB", 4096**2),),
     "inductor_mm_plus_mm": (inductor("4096", (1024,), "ABCD", 4096**2),),
@@ -82,9 +96,14 @@ CASES: Mapping[str, Sequence[Case]] = {
     "tut06_attn_bwd": (tutorial_backward(4, 16, 2048),),
     "tut06_attn_fwd": (tutorial_forward(4, 16, 4096), ragged(tutorial_forward(1, 2, 1024))),
     "tut06_attn_fwd_causal": (tutorial_forward(4, 16, 4096), ragged(tutorial_forward(1, 2, 1024))),
+    "tut06_attn_fwd_hostdesc": (tutorial_described(4, 16, 4096), ragged(tutorial_described(1, 2, 1024))),
+    "tut08_grouped": (grouped(PRODUCTS),),
+    "tut08_grouped_tma": (grouped(PRODUCTS, transposed=True),),
     "tut09_desc_persistent": products((128, 256), persistent=True),
     "tut09_desc_persistent_flat": products((128, 256), persistent=True),
     "tut09_persistent": products((128, 256), persistent=True),
+    "tut09_tma": (descriptors(SQUARE, 256), ragged(descriptors(RAGGED, 256))),
+    "tut09_tma_persistent": (descriptors(SQUARE, 128, True), ragged(descriptors(RAGGED, 128, True))),
     "tut12_splitk": (split(1024, 1024, 8192),),
     "vllm_awq_gemm": (packed((32 * 64, 1), 2048, 4096, 4096),),
     "vllm_bi_bmm": (batched(8, 2048, 2048, 1024), ragged(batched(3, 400, 304, 208))),
@@ -94,7 +113,12 @@ CASES: Mapping[str, Sequence[Case]] = {
     "vllm_fused_moe_fp8": (experts(2048, "f8"),),
     "vllm_lora_shrink": (adapters(1024),),
     "vllm_prefill_attention": (prefill((4096, 3500, 3000, 2049)),),
+    "vllm_prefix_prefill": (prefix(*SEQUENCES),),
     "vllm_scaled_mm": (scaled(SQUARE), ragged(scaled(RAGGED))),
+    "vllm_unified_attention": (
+        unified((1,) * 64, (4000,) * 64, "64 tokens after 4000"),
+        ragged(unified(*SEQUENCES, "4 sequences")),
+    ),
     "vllm_w4a16": (packed((32, 32), 2048, 4096, 4096),),
     "vllm_w8a8_block_fp8": (block_scaled(SQUARE), ragged(block_scaled(RAGGED))),
 }

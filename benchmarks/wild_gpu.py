@@ -26,7 +26,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.cubins import Binary, write
+from benchmarks.cubins import Binary, TensorMap, write
 
 STAGES = (3, 4)
 """With which Triton compiles a kernel; the faster one counts."""
@@ -113,27 +113,57 @@ def compare(folder: Path, case: Mapping[str, Any]) -> dict[str, Any]:
 
     torch.manual_seed(0)
     before = {name: array(*how) for name, how in case["arrays"].items()}
+    numbers = case["numbers"]
     kernel, binaries = (
         load(folder),
         {path.stem: Binary(path) for path in sorted(folder.glob("triton*.cubin"))},
     )
     wanted = {one.name for one in kernel.manifest.arguments}
 
-    def twill(arrays: Mapping[str, Any]) -> None:
-        given = {**case["numbers"], **arrays}
-        kernel[case["grid"]](**{name: value for name, value in given.items() if name in wanted})
-
     right, mine = ({name: tensor.clone() for name, tensor in before.items()} for _ in range(2))
-    next(iter(binaries.values())).launch(case["grid"], {**case["numbers"], **right})
-    twill(mine)
+    addresses = {**numbers, **mine, **pointers(case, mine)}
+    passed = {name: value for name, value in (addresses | for_twill(case, mine)).items() if name in wanted}
+    theirs = {**numbers, **right, **pointers(case, right), **for_driver(case, right)}
+    next(iter(binaries.values())).launch(case["grid"], theirs)
+    kernel[case["grid"]](**passed)
     torch.cuda.synchronize()
     found: dict[str, Any] = {"errors": errors(before, right, mine)}
     found["wrong"] = [name for name, one in found["errors"].items() if one > case.get("tolerance", TOLERANCE)]
     if case.get("time", True):
-        given = {**case["numbers"], **mine}
+        given = addresses | for_driver(case, mine)
         runs = {name: lambda one=one: one.launch(case["grid"], given) for name, one in binaries.items()}
-        found["ms"] = times({"twill": lambda: twill(mine), **runs})
+        found["ms"] = times({"twill": lambda: kernel[case["grid"]](**passed), **runs})
         found["ratio"] = min(ms for name, ms in found["ms"].items() if name != "twill") / found["ms"]["twill"]
+    return found
+
+
+def pointers(case: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Arrays of addresses."""
+    import torch
+
+    listed = case.get("pointers", {}).items()
+    return {
+        name: torch.tensor([arrays[one].data_ptr() for one in names], device="cuda") for name, names in listed
+    }
+
+
+def for_twill(case: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Descriptors as a user passes them."""
+    from triton.tools.tensor_descriptor import TensorDescriptor
+
+    return {
+        name: TensorDescriptor.from_tensor(arrays[one].view(*shape), list(block))
+        for name, (one, shape, block) in case.get("descriptors", {}).items()
+    }
+
+
+def for_driver(case: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Descriptors as Triton passes them to the kernel: a tensor map, then the shape and the strides."""
+    found = dict[str, Any]()
+    for name, (one, shape, block) in case.get("descriptors", {}).items():
+        found[name] = TensorMap(arrays[one].view(*shape), block)
+        found |= {f"{name}.shape.{i}": size for i, size in enumerate(shape)}
+        found |= {f"{name}.stride.0": shape[1], f"{name}.stride.1": 1}
     return found
 
 

@@ -10,7 +10,19 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.wild_arrays import Array, Case, bits, by, case, given, positive, ragged, up
+from benchmarks.wild_arrays import (
+    Array,
+    Case,
+    bits,
+    by,
+    case,
+    described,
+    given,
+    pointing,
+    positive,
+    ragged,
+    up,
+)
 
 SMS = 132
 """Thread blocks of persistent kernels, as these were compiled."""
@@ -38,6 +50,54 @@ def product(
 
 def products(*args: Any, **named: Any) -> tuple[Case, ...]:
     return product(SQUARE, *args, **named), ragged(product(RAGGED, *args, **named))
+
+
+def descriptors(shape: Sequence[int], stored: int, persistent: bool = False) -> Case:
+    """C = A B^T by descriptors that the host makes; `stored`: columns of a block of C."""
+    m, n, k = shape
+    one = product(shape, (128, 256), names="{}", persistent=persistent)
+    return described(
+        one,
+        a_desc=("a", (m, k), (128, 64)),
+        b_desc=("b", (n, k), (256, 64)),
+        c_desc=("c", (m, n), (128, stored)),
+    )
+
+
+def grouped(shapes: Sequence[Sequence[int]], transposed: bool = False) -> Case:
+    """Products of several shapes in one launch, through arrays of addresses."""
+    arrays, leading = dict[str, Array](), list[int]()
+    for i, (m, n, k) in enumerate(shapes):
+        arrays |= {
+            f"a{i}": ("f16", m * k, 0.5),
+            f"b{i}": ("f16", k * n, 0.5),
+            f"c{i}": ("f16", m * n, "zeros"),
+        }
+        leading += [k, k if transposed else n, n]
+    one = case(
+        f"{len(shapes)} products",
+        (SMS,),
+        {"group_size": len(shapes)},
+        **arrays,
+        group_gemm_sizes=("i32", len(leading), given([size for shape in shapes for size in shape])),
+        g_lds=("i32", len(leading), given(leading)),
+    )
+    return pointing(one, **{f"group_{m}_ptrs": [f"{m}{i}" for i in range(len(shapes))] for m in "abc"})
+
+
+def contiguous(m: int, empty: int, experts: int = 8, n: int = 4096, k: int = 7168) -> Case:
+    """Rows sorted by expert, in whole blocks of 128; the last `empty` belong to none."""
+    blocks = (m - empty) // 128
+    expert = [i * experts // blocks for i in range(blocks) for _ in range(128)]
+    return case(
+        f"{m} rows",
+        (m // 128 * n // 128,),
+        {"M": m},
+        a_ptr=("bf16", m * k, 0.5),
+        b_ptr=("bf16", experts * n * k, 0.5),
+        d_ptr=("bf16", m * n, 1.0),
+        m_indices_ptr=("i32", m, given([*expert, *([-1] * empty)])),
+    )
 
 
 def scaled(shape: Sequence[int]) -> Case:
