@@ -7,10 +7,11 @@ from random import Random
 from tests.properties.tiny import tiny_problem
 from tests.samples import attention
 from twill.engine.partitions import under
-from twill.ir.problem import Problem
+from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
+from twill.modulo.simplest import issuable, proven
 from twill.smt import cpsat
 from twill.smt.polish import Polish
 from twill.smt.setting import Setting
@@ -84,3 +85,36 @@ def test_where_no_order_fits_the_answer_stays() -> None:
     best, _ = Polish(setting(problem), found).run()
     assert check(problem, best) == ()
     assert overlap(problem, best) > 0
+
+
+def _two_halves(issue: int) -> Problem:
+    """Two operations on one unit each, which nothing joins, and which take long to issue."""
+    units = (Unit("ALU"), Unit("SFU"))
+    operations = tuple(
+        Operation(unit.name.lower(), "compute", (Reservation(unit.name, 10),), 10, issue, 4) for unit in units
+    )
+    return Problem("halves", "toy", units, operations, (), (), Limits())
+
+
+def test_fewer_groups_count_only_where_they_can_issue_it() -> None:
+    """One group would have 12 cycles to issue in an interval of 10, which the rules allow and warps do not
+    do: two groups are the fewest, without a solver. What fits one group is put into one."""
+    for issue, groups in ((6, 2), (5, 1)):
+        problem = _two_halves(issue)
+        found = cpsat.attempt(replace(problem, apart=(("alu", "sfu"),)), 10, 2).solution
+        assert found is not None
+        assert len(found.groups) == 2
+        assert issuable(problem, found)
+        assert proven(problem, found, joint=True, in_order=False).groups == (groups == 2)
+        best, unproven = Polish(setting(problem), found).run()
+        assert check(problem, best) == ()
+        assert (len(best.groups), unproven) == (groups, [])
+
+
+def test_where_no_group_could_issue_it_fewer_groups_count() -> None:
+    problem = _two_halves(11)
+    found = cpsat.attempt(replace(problem, apart=(("alu", "sfu"),)), 10, 2).solution
+    assert found is not None
+    assert not issuable(problem, found)
+    best, _ = Polish(setting(problem), found).run()
+    assert len(best.groups) == 1

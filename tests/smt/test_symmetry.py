@@ -4,10 +4,13 @@ from dataclasses import replace
 from random import Random
 
 from tests.properties.tiny import tiny_problem
-from twill.ir.problem import Edge, Problem
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
+from twill.ir.search import Options, Progress
 from twill.modulo.bounds import bounds
+from twill.modulo.simplest import windows
 from twill.smt import cpsat
-from twill.smt.symmetry import families, mirrors, shifts
+from twill.smt.search import search
+from twill.smt.symmetry import families, mirrors, shifts, spread
 from twill.verify.check import check
 
 
@@ -119,3 +122,30 @@ def test_what_only_looks_alike_has_no_image() -> None:
         tiny_problem(Random(0), 2), operations=ops, edges=edges, values=(), together=(), apart=(), starts=()
     )
     assert all({image[op] for op in range(6)} == set(range(6)) for image in mirrors(problem))
+
+
+def test_shifted_copies_that_dependences_exclude_are_refuted() -> None:
+    """What makes the longest path of spread copies too long needs no model: that would find none either."""
+    excluded = 0
+    for random in map(Random, range(80)):
+        problem = _twice(tiny_problem(random, 3))
+        known, interval = families(problem), bounds(problem).value + random.randint(0, 4)
+        window = windows(problem, interval, links=spread(known, interval))
+        if not known or interval < 1 or (window is not None and window.longest <= interval):
+            continue
+        excluded += 1
+        assert cpsat.attempt(problem, interval, 1, tactics=cpsat.Tactics(shifted=known)).refuted
+    assert excluded >= 10
+
+
+def test_an_answer_at_the_bound_is_told_when_it_is_found() -> None:
+    """Not only once it has been made simple."""
+    operations = tuple(Operation(name, "compute", (Reservation("ALU", 8),), 8, 8, 4) for name in "ab")
+    problem = Problem("pair", "toy", (Unit("ALU"),), operations, (), (), Limits(groups=2))
+    rough = cpsat.attempt(problem, 40, 2).solution
+    told = list[Progress]()
+    result = search(problem, Options(), told.append, made=rough)
+    assert result.solution is not None
+    assert result.solution.interval == 16
+    found = [event.what for event in told if event.interval == 16]
+    assert found.index("feasible") < found.index("improved")

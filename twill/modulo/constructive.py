@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import chain, islice, product
 
 from twill.engine import decode
 from twill.engine.partitions import partitions
@@ -228,7 +228,9 @@ class _Track:
 
     def blocking(self, part: _Part, begin: Time) -> list[_Span]:
         """The spans that leave no room for `part` at `begin`."""
-        near = self._near(part, begin) if self.capacity == 1 else list(self._overlapping(part, begin))
+        if self.capacity == 1:
+            return self._near(part, begin)
+        near = list(self._overlapping(part, begin))
         if sum(span.part.amount for span in near) + part.amount <= self.capacity:
             return []
         inside = (s.begin for s in near if (s.begin - begin) % self.interval < part.cycles)
@@ -245,15 +247,16 @@ class _Track:
                 yield span
 
     def _near(self, part: _Part, begin: Time) -> list[_Span]:
-        """The same where spans do not overlap each other: the one before `begin`, and those that begin within
-        `part`."""
-        count, found = len(self.spans), list[_Span]()
+        """Those that overlap `part` where no two spans do: the one before `begin`, and those that begin
+        within `part`."""
+        spans, interval, found = self.spans, self.interval, list[_Span]()
+        if not spans:
+            return found
         at = bisect_right(self.begins, begin)
-        if count and (begin - self.begins[at - 1]) % self.interval < self.spans[at - 1].part.cycles:
-            found.append(self.spans[at - 1])
-        for step in range(count):
-            span = self.spans[(at + step) % count]
-            if (span.begin - begin) % self.interval >= part.cycles:
+        if (begin - self.begins[at - 1]) % interval < spans[at - 1].part.cycles:
+            found.append(spans[at - 1])
+        for span in chain(islice(spans, at, None), islice(spans, at)):
+            if (span.begin - begin) % interval >= part.cycles:
                 break
             if span not in found:
                 found.append(span)
@@ -273,30 +276,30 @@ class _Table:
 
     def rivals(self, parts: Sequence[_Part], start: Time) -> set[int]:
         """The operations that are in the way of `parts` from `start` on."""
-        asked = self.spans(-1, parts, start)
-        return {span.op for track, own in asked for span in track.blocking(own.part, own.begin)}
+        return {span.op for _, _, blocking in self._blocking(parts, start) for span in blocking}
 
     def later(self, parts: Sequence[_Part], start: Time) -> Time:
         """How much later than `start` the first span that blocks it then is over; 0 where nothing does."""
-        return max(
-            (
-                (span.begin + span.part.cycles - own.begin) % self.interval or self.interval
-                for track, own in self.spans(-1, parts, start)
-                for span in track.blocking(own.part, own.begin)[:1]
-            ),
-            default=0,
-        )
+        latest = 0
+        for _, begin, (first, *_) in self._blocking(parts, start):
+            over = (first.begin + first.part.cycles - begin) % self.interval or self.interval
+            latest = max(latest, over)
+        return latest
 
     def sooner(self, parts: Sequence[_Part], start: Time) -> Time:
         """How much sooner than `start` it must be over before the last span that blocks it then begins."""
-        return max(
-            (
-                (own.begin + own.part.cycles - span.begin) % self.interval or self.interval
-                for track, own in self.spans(-1, parts, start)
-                for span in track.blocking(own.part, own.begin)[-1:]
-            ),
-            default=0,
-        )
+        soonest = 0
+        for part, begin, (*_, last) in self._blocking(parts, start):
+            over = (begin + part.cycles - last.begin) % self.interval or self.interval
+            soonest = max(soonest, over)
+        return soonest
+
+    def _blocking(self, parts: Sequence[_Part], start: Time) -> Iterator[tuple[_Part, Time, list[_Span]]]:
+        """The parts that have no room, from which residue on, and what is in their way."""
+        for part in parts:
+            begin = (start + part.offset) % self.interval
+            if blocking := self.tracks[part.machine].blocking(part, begin):
+                yield part, begin, blocking
 
 
 @dataclass(slots=True)

@@ -5,7 +5,7 @@ counting, longest paths and a small branch and bound. A schedule that meets them
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations
 
@@ -15,6 +15,9 @@ from twill.ir.schedule import Solution
 
 Labels = Sequence[int]
 """Group label of every operation."""
+
+Link = tuple[int, int, Time]
+"""(a, b, w): b starts at least w after a."""
 
 Machine = str | int
 """What runs one operation at a time: a unit, by name, or the instruction issue of a group, by label."""
@@ -27,6 +30,11 @@ class Window:
 
     head: tuple[Time, ...]
     tail: tuple[Time, ...]
+
+    @property
+    def longest(self) -> Time:
+        """Cycles that one iteration takes at least."""
+        return max((h + t for h, t in zip(self.head, self.tail, strict=True)), default=0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,19 +54,39 @@ class Proven:
 def proven(problem: Problem, found: Solution, *, joint: bool, in_order: bool, length: bool = True) -> Proven:
     """Which goals of `found` are at their lower bounds, in the order groups, channels, stages, length: a
     bound holds for schedules that are as good by the goals before. `in_order`: of the schedules whose groups
-    issue one operation after the other. Without `length`, which takes longest, nothing is said of that."""
+    issue one operation after the other. Where `found` is `issuable`, fewer groups count only if those
+    schedules are, too. Without `length`, which takes longest, nothing is said of that."""
     labels = tuple(int(not op.variable) for op in problem.operations)
     single = not joint or len(set(found.group)) == len(set(labels))
+    fewest = single or len(set(found.group)) <= least_groups(problem, found)
     fixed = labels if single and joint else None
     window = windows(problem, found.interval, fixed, joint=joint)
     if window is None:
         return Proven(False, False, False, False)
     return Proven(
-        single,
+        fewest,
         single or not decode.channels(problem, found.group),
         found.stages <= 1 + max(window.head, default=0) // found.interval,
         length and no_shorter(problem, found, fixed, joint=joint, ordered=in_order and fixed is not None),
     )
+
+
+def issuable(problem: Problem, found: Solution) -> bool:
+    """No group has more to issue in one iteration than fits an interval; more of it the rules allow, but no
+    warp issues two instructions at once."""
+    issued = defaultdict[int, Time](int)
+    for op, group in zip(problem.operations, found.group, strict=True):
+        issued[group] += 0 if op.variable else problem.held(op)
+    return max(issued.values(), default=0) <= found.interval
+
+
+def least_groups(problem: Problem, found: Solution) -> int:
+    """One for loads, one for the rest; where `found` is issuable, as many as issue all that within an
+    interval."""
+    rest = [problem.held(op) for op in problem.operations if not op.variable]
+    loads = len(rest) < len(problem.operations)
+    needed = -(-sum(rest) // found.interval) if issuable(problem, found) else 0
+    return loads + max(bool(rest), needed)
 
 
 def delay(problem: Problem, edge: Edge, labels: Labels | None, *, joint: bool) -> Time:
@@ -71,10 +99,8 @@ def delay(problem: Problem, edge: Edge, labels: Labels | None, *, joint: bool) -
     return edge.delay if same else edge.crossing
 
 
-def arcs(
-    problem: Problem, interval: Time, labels: Labels | None, *, joint: bool
-) -> list[tuple[int, int, Time]]:
-    """(a, b, w): b starts at least w after a."""
+def arcs(problem: Problem, interval: Time, labels: Labels | None, *, joint: bool) -> list[Link]:
+    """What the edges ask for."""
     return [
         (
             problem.index(edge.src),
@@ -86,20 +112,25 @@ def arcs(
 
 
 def windows(
-    problem: Problem, interval: Time, labels: Labels | None = None, *, joint: bool = True
+    problem: Problem,
+    interval: Time,
+    labels: Labels | None = None,
+    *,
+    joint: bool = True,
+    links: Iterable[Link] = (),
 ) -> Window | None:
     """Earliest starts and shortest rests of the iteration; None where the dependences exclude the interval
-    under this partition."""
-    return _window(problem, arcs(problem, interval, labels, joint=joint))
+    under this partition. `links` hold besides: (a, b, w), b starts at least w after a."""
+    return _window(problem, [*arcs(problem, interval, labels, joint=joint), *links])
 
 
-def _window(problem: Problem, links: Sequence[tuple[int, int, Time]]) -> Window | None:
+def _window(problem: Problem, links: Sequence[Link]) -> Window | None:
     heads = longest([0] * len(problem.operations), links)
     tails = longest([op.duration for op in problem.operations], [(b, a, w) for a, b, w in links])
     return None if heads is None or tails is None else Window(tuple(heads), tuple(tails))
 
 
-def longest(least: Sequence[Time], links: Sequence[tuple[int, int, Time]]) -> list[Time] | None:
+def longest(least: Sequence[Time], links: Sequence[Link]) -> list[Time] | None:
     """The least numbers with x[b] >= x[a] + w for every link and x >= `least` (Bellman-Ford); None where a
     circuit pushes them without end."""
     found = list(least)
@@ -147,9 +178,6 @@ def _tasks(problem: Problem, labels: Labels | None) -> Iterator[_Task]:
             yield _Task(i, labels[i], 0, problem.held(op))
 
 
-Link = tuple[int, int, Time]
-
-
 @dataclass(frozen=True, slots=True)
 class _Shorter:
     """Refutes all schedules of at most `length`, by branch and bound on the order of two tasks of a machine.
@@ -175,12 +203,11 @@ class _Shorter:
 
     def _too_long(self, window: Window) -> bool:
         """Carlier's bound on each machine, and the longest path."""
-        paths = max((h + t for h, t in zip(window.head, window.tail, strict=True)), default=0)
         found: defaultdict[Machine, list[tuple[Time, Time, Time]]] = defaultdict(list)
         for task in self.tasks:
             head, after = window.head[task.op] + task.offset, window.tail[task.op] - task.offset - task.cycles
             found[task.machine].append((head, task.cycles, after))
-        return max([paths, *map(_one_by_one, found.values())]) > self.length
+        return max([window.longest, *map(_one_by_one, found.values())]) > self.length
 
     def _undecided(self, window: Window) -> tuple[Link, Link] | None:
         """Both orders of two tasks that may overlap at their earliest starts."""

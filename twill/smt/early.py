@@ -11,9 +11,11 @@ from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Time
 from twill.ir.schedule import Solution
+from twill.modulo.simplest import windows
 from twill.smt import cpsat
 from twill.smt.cpsat import Tactics
 from twill.smt.setting import Evidence, Setting
+from twill.smt.symmetry import spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +163,8 @@ def _probe(setting: Setting, state: _State, interval: Time) -> _Found:
     """In every way, that which found the last schedule first."""
     spent = 0.0
     for way in dict.fromkeys((*([state.works] if state.works else ()), *_ways(setting, interval))):
+        if _too_long(setting, interval, way):
+            continue
         probe = _attempt(setting, state, interval, way)
         spent += probe.work
         if probe.solution is not None:
@@ -176,6 +180,15 @@ def _ways(setting: Setting, interval: Time) -> list[_Way]:
     most = min(few + bool(setting.alike), setting.in_flight)
     short = [_Way(k, few, True) for k in partitions if not setting.alike and few > 1]
     return [*short, *(_Way(k, n, False) for n in range(few, most + 1) for k in partitions)]
+
+
+def _too_long(setting: Setting, interval: Time, way: _Way) -> bool:
+    """The dependences alone exclude such schedules, which no model needs to be stated for."""
+    joint = setting.joint
+    labels = setting.candidates[way.partition] if joint else None
+    links = spread(setting.alike, interval)
+    window = windows(setting.problem, interval, labels, joint=joint, links=links)
+    return window is None or window.longest > way.in_flight * interval
 
 
 def _attempt(setting: Setting, state: _State, interval: Time, way: _Way) -> Probe:

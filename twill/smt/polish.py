@@ -2,7 +2,8 @@
 its warps in order, then the shortest, then the one whose loads are latest and whose other operations are
 earliest.
 
-Groups and channels come first because they cost warps, registers and barriers in every iteration. A stage
+Groups and channels come first because they cost warps, registers and barriers in every iteration. Fewer
+groups are taken only if each can issue what it has within an interval, where those of the answer can. A stage
 more is one more iteration whose values are kept apart in the steady state, and one more copy of the loop's
 code before it and after it. In order: no group issues two operations at once, which the rules allow and warps
 do not do, so that one of them is late (attention forward on an H200: a tenth of the time,
@@ -21,7 +22,7 @@ from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
-from twill.modulo.simplest import Proven, proven
+from twill.modulo.simplest import Proven, issuable, least_groups, proven
 from twill.smt import cpsat
 from twill.smt.cpsat import Goal, Tactics
 from twill.smt.setting import Setting
@@ -70,6 +71,11 @@ class Polish:
         """Sub-tiles that are all that is looked at: those of a large loop."""
         return self.setting.alike if self.large else ()
 
+    @property
+    def issuable(self) -> bool:
+        """No group of the best has more to issue than fits an interval, and none may have from now on."""
+        return self.joint and issuable(self.problem, self.best)
+
     def _met(self, *, length: bool = False) -> Proven:
         """The goals at their lower bounds, which need no solver; the length only where it counts."""
         return proven(self.problem, self.best, joint=self.joint, in_order=self.in_order, length=length)
@@ -95,9 +101,8 @@ class Polish:
     def _groups(self, attempt: Callable[[int], Probe]) -> bool:
         """Each number of groups below the answer's, upwards from the least, to the first that works; whether
         those below are refuted. For a large loop the first long probe that decides nothing is the last."""
-        kinds = {op.variable for op in self.problem.operations}
         refuted, last = True, self.large and attempt == self._freely
-        for count in range(len(kinds), len(self.best.groups)):
+        for count in range(least_groups(self.problem, self.best), len(self.best.groups)):
             probe = attempt(count)
             if probe.solution is not None:
                 self.best = probe.solution
@@ -139,7 +144,10 @@ class Polish:
         level: Literal[0, 2] = 2,
         alike: tuple[Family, ...] = (),
     ) -> Probe:
-        budget, tactics = self.setting.budget(work), Tactics(linearization=level, shifted=alike)
+        budget, tactics = (
+            self.setting.budget(work),
+            Tactics(linearization=level, shifted=alike, issuable=self.issuable),
+        )
         return cpsat.attempt(problem, self.best.interval, in_flight, budget=budget, tactics=tactics)
 
     def _channels(self) -> bool:
@@ -203,8 +211,8 @@ class Polish:
         if self.setting.remaining <= 0:
             return self.best, False
         share = LARGE_SHARE if self.alone else SHARE
-        tactics, budget = Tactics(shifted=alike, in_order=in_order), self.setting.budget(share)
-        most = self.setting.in_flight
+        tactics = Tactics(shifted=alike, in_order=in_order, issuable=self.issuable)
+        most, budget = self.setting.in_flight, self.setting.budget(share)
         return cpsat.improve(goal, problem, self.best, most, joint=self.joint, budget=budget, tactics=tactics)
 
     def _within(self, groups: int) -> Problem:

@@ -211,7 +211,10 @@ def _at_once(setting: Setting, evidence: Evidence) -> Evidence:
     if evidence.best is None or not (evidence.open and setting.alike):
         return evidence
     found = soon(setting, evidence)
-    return evidence if found is None else evidence.found(found)
+    if found is None:
+        return evidence
+    setting.tell("feasible", "cpsat", found.interval)
+    return evidence.found(found)
 
 
 def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:

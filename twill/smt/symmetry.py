@@ -12,6 +12,7 @@ from itertools import combinations
 
 from twill.engine.connected import components
 from twill.ir.problem import Edge, Operation, Problem, Time, Value
+from twill.modulo.simplest import Link
 
 Family = tuple[tuple[int, ...], ...]
 """Isomorphic parts: operation i of every part does the same."""
@@ -36,6 +37,16 @@ def shifts(family: Family, interval: Time) -> list[Time]:
     """How much later each part's operations start than those of the first: evenly spread over the
     interval."""
     return [k * interval // len(family) for k in range(len(family))]
+
+
+def spread(known: Sequence[Family], interval: Time) -> list[Link]:
+    """What makes every part of a family the first one, some time later."""
+    found: list[Link] = []
+    for family in known:
+        for part, shift in zip(family[1:], shifts(family, interval)[1:], strict=True):
+            for op, first in zip(part, family[0], strict=True):
+                found += [(first, op, shift), (op, first, -shift)]
+    return found
 
 
 def mirrors(problem: Problem) -> tuple[tuple[int, ...], ...]:

@@ -1,4 +1,7 @@
+# pyright: reportUnknownMemberType=false
 """Rules VARIABLE, GROUPS, THREADS and CONCURRENCY: who runs what, and what a blocking wait forbids."""
+
+from itertools import combinations
 
 from ortools.sat.python import cp_model
 
@@ -89,6 +92,19 @@ def in_order(v: Variables) -> None:
         v.model.add_no_overlap(
             [part for op, issue in issues if issue.cycles for part in rectangles(v, op, issue)]
         )
+
+
+def issuable(v: Variables) -> None:
+    """Not a rule but a preference: no group has more to issue in one iteration than fits an interval. Nothing
+    is stated where the partition is given."""
+    computing = [c for c, loads in enumerate(v.clusters.variable) if not loads]
+    if all(pair in v.clusters.apart for pair in combinations(computing, 2)):
+        return
+    held = [v.problem.held(op) for op in v.problem.operations]
+    times = [sum(held[op] for op in v.clusters.members[c]) for c in computing]
+    for g in range(v.group_count):
+        chosen = [v.in_group[c][g] for c in computing]
+        v.model.add(cp_model.LinearExpr.weighted_sum(chosen, times) <= v.interval)
 
 
 def widths(problem: Problem) -> list[int]:

@@ -11,6 +11,7 @@ with cumulative constraints over modular intervals.
 """
 
 from dataclasses import dataclass
+from itertools import chain
 
 from ortools.sat.python import cp_model
 
@@ -110,11 +111,8 @@ def _instances(v: Variables, at: int, value: Held, most: int) -> cp_model.IntVar
     """At least how many instances of the value `at`'s group holds when `at` starts, those updated in place
     left out."""
     here = v.same(value.src, at)
-    possible = [(one, _conditions(v, at, one, here)) for one in value.ranges]
     ranges = [
-        (one, conditions)
-        for one, conditions in possible
-        if all(literal is not False for literal in conditions)
+        (one, conditions) for one in value.ranges if (conditions := _conditions(v, at, one, here)) is not None
     ]
     if not ranges:
         return 0
@@ -125,10 +123,15 @@ def _instances(v: Variables, at: int, value: Held, most: int) -> cp_model.IntVar
     return count
 
 
-def _conditions(v: Variables, at: int, one: Range, here: Literal) -> list[Literal]:
-    if one.readers:
-        return [negate(here), *(v.same(op, at) for op in dict.fromkeys(one.readers))]
-    return [here, *one.conditions]
+def _conditions(v: Variables, at: int, one: Range, here: Literal) -> list[Literal] | None:
+    """When the group of `at` may hold the value for this range; None for never."""
+    away = chain((negate(here),), (v.same(op, at) for op in dict.fromkeys(one.readers)))
+    found: list[Literal] = []
+    for literal in away if one.readers else (here, *one.conditions):
+        if literal is False:
+            return None
+        found.append(literal)
+    return found
 
 
 def _file(

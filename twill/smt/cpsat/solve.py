@@ -68,6 +68,8 @@ class Tactics:
     holds for those alone."""
     in_order: bool = False
     """Only schedules in which no group issues two operations at once; as above."""
+    issuable: bool = False
+    """Only schedules in which no group has more to issue than fits an interval; as above."""
     longest: Time | None = None
     """Only schedules no longer than this; as above."""
     parts: tuple[tuple[int, ...], ...] = ()
@@ -121,6 +123,8 @@ def _narrow(built: Built, tactics: Tactics) -> None:
     timing.begun_at_once(built.variables, tactics.parts)
     if tactics.in_order:
         groups.in_order(built.variables)
+    if tactics.issuable:
+        groups.issuable(built.variables)
 
 
 def _clock(began: float, budget: Budget) -> Callable[[], bool]:
