@@ -1411,6 +1411,22 @@ def halves(
 
 
 @triton.jit
+def every_other(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a[:, ::2] @ b.T: half of what is loaded is an operand."""
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n, j = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, 2 * BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        pairs = tl.load(a + m[:, None] * 2 * K + (2 * k + j)[None, :], ((2 * k + j) < 2 * K)[None, :], other=0.0)
+        x, _ = tl.split(pairs.reshape(BLOCK_M, BLOCK_K, 2))
+        acc = tl.dot(x, b_desc.load([col, k]).T, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def flattened(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1805,6 +1821,9 @@ TWILL = {
     },
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
+    "every_other": {
+        **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+    },
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
@@ -2165,6 +2184,7 @@ VARIANTS = {
     "retained": ("retained", {}),
     "overturned": ("overturned", {}),
     "halves": ("halves", {}),
+    "every_other": ("every_other", {}),
     "dequantized": ("dequantized", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

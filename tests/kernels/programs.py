@@ -53,6 +53,7 @@ FORMS = (
         "rivals",
         "prefixes",
         "halves",
+        "every_other",
         "dequantized",
         "centered",
         "tilted",

@@ -5,8 +5,9 @@ are folded away by which rule. Guarantees that only operations that move and com
 the user does anyway, are ever folded.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from math import prod
 
 from twill.extract.dependence.body import Body
 from twill.extract.dependence.tiles import dtype_name
@@ -112,11 +113,14 @@ class _Classifier:
         contents = [v for v in op.operands if isinstance(v.type, Tensor)]
         if not contents:
             return "view", "view"
-        return ("view", "load") if kind == "shared_store" and self._loaded(contents[0]) else (kind, None)
+        at_once = kind == "shared_store" and self._loaded(contents[0], _all_of_it)
+        return ("view", "load") if at_once else (kind, None)
 
-    def _loaded(self, value: Value) -> bool:
-        """A tile straight from global memory, through views and changes of layout only."""
-        origins = self.body.origins(value, lambda op: row(op).kind == "view" or role(op) == "layout")
+    def _loaded(self, value: Value, seen: Callable[[Op], bool] = lambda op: True) -> bool:
+        """A tile straight from global memory, through changes of layout and such views only."""
+        origins = self.body.origins(
+            value, lambda op: (row(op).kind == "view" or role(op) == "layout") and seen(op)
+        )
         return len(origins) == 1 and row(origins[0].op).access == "load"
 
     def _address(self, op: Op) -> bool:
@@ -181,6 +185,12 @@ def _address_operand(op: Op, value: Value) -> bool:
             return len(op.operands) < 2 or value.id != op.operands[1].id
         case _:
             return False
+
+
+def _all_of_it(op: Op) -> bool:
+    """A view of all elements of a tile, each once: not of a half, and not repeated."""
+    types = [value.type for value in (*op.operands, *op.results)]
+    return len(types) == 2 and len({prod(one.shape) for one in types if isinstance(one, Tensor)}) == 1
 
 
 def _moves_nothing(source: Type, target: Type) -> bool:
