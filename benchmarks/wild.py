@@ -17,7 +17,9 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 import click
@@ -100,6 +102,7 @@ class Row:
 )
 @click.option("--arch", type=click.Choice(list(PARTS)), default="sm90", show_default=True)
 @click.option("--brief", is_flag=True, help="Schedule and generate: no values, no PTX, no build.")
+@click.option("--jobs", default=1, show_default=True, help="Kernels that are tried at the same time.")
 @click.option("--one", "single", hidden=True, is_flag=True, help="Try one kernel, print its row as JSON.")
 def main(
     snapshots: Path,
@@ -111,6 +114,7 @@ def main(
     keep: Path | None,
     arch: str,
     brief: bool,
+    jobs: int,
     single: bool,
 ) -> None:
     found = kernels(snapshots)
@@ -123,11 +127,13 @@ def main(
     options = ["--limit", str(limit), "--arch", arch, *(["--brief"] if brief else [])]
     options += ["--keep", str(keep)] if keep else []
     rows = list[Row]()
-    for name in chosen:
-        rows.append(apart(snapshots, name, patience, options))
-        part = in_short(rows, named, arch, limit) if brief else report(rows, named, arch, limit)
-        before = out.read_text(encoding="utf-8") if out.exists() else ""
-        out.write_text(with_part(before, part), encoding="utf-8")
+    with ThreadPoolExecutor(jobs) as pool:
+        alone = partial(apart, snapshots, patience=patience, options=options)
+        for row in pool.map(alone, chosen):
+            rows.append(row)
+            part = in_short(rows, named, arch, limit) if brief else report(rows, named, arch, limit)
+            before = out.read_text(encoding="utf-8") if out.exists() else ""
+            out.write_text(with_part(before, part), encoding="utf-8")
 
 
 def kernels(snapshots: Path) -> dict[str, Path]:

@@ -3,6 +3,7 @@
 
     python benchmarks/wild_gpu.py prepare SNAPSHOTS BUILDS     # anywhere: Triton's binaries, for the GPU
     python benchmarks/wild_gpu.py measure BUILDS CASES.py OUT  # with the GPU: values and times
+    python benchmarks/wild_gpu.py report OUT                   # counts and table in reports/wild.md
 
 SNAPSHOTS is the folder of TTGIR of `benchmarks/wild.py`, BUILDS the one that its --keep wrote. CASES.py has a
 table `CASES`, as `benchmarks/wild_cases.py` has: by the name of a kernel, its launches, each with `label`,
@@ -19,7 +20,7 @@ import re
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 import click
@@ -35,6 +36,9 @@ SLEEP = 1_500_000
 """Cycles that the GPU waits while the host prepares a launch."""
 TOLERANCE = 1e-2
 """Norm of the difference by the norm, where a case does not say."""
+REPORT = Path(__file__).resolve().parent.parent / "reports" / "wild.md"
+PART = "## On an H200\n"
+HEAD = "| kernel | launch | largest relative error | ms | Triton's ms | speed |"
 Runs = Mapping[str, Callable[[], None]]
 
 
@@ -86,6 +90,59 @@ def measure(builds: Path, cases: Path, out: Path) -> None:
                 found = json.dumps({"name": folder.name, "case": case["label"], **tried(folder, case)})
                 file.write(found + "\n")
                 click.echo(found)
+
+
+# --- the report -------------------------------------------------------------------------------------------
+
+
+@main.command("report")
+@click.argument("rows", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("out", type=click.Path(dir_okay=False, path_type=Path), default=REPORT)
+def write_report(rows: Path, out: Path) -> None:
+    """Write counts and table of the part "On an H200"; its text stays."""
+    found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
+    text = out.read_text(encoding="utf-8")
+    begin = text.index(PART) + len(PART)
+    end = text.find("\n## ", begin)
+    part = text[begin : end if end >= 0 else len(text)]
+    written = re.sub(r"(?m)^- .*\n", "", part[: part.index(HEAD)])
+    above, _, below = written.partition("\n\n")
+    out.write_text(
+        text[:begin]
+        + f"{above}\n\n{counts(found)}\n\n{below.lstrip()}{measured(found)}\n"
+        + (text[end:] if end >= 0 else ""),
+        encoding="utf-8",
+    )
+
+
+def counts(rows: Sequence[Mapping[str, Any]]) -> str:
+    ratios = [row["ratio"] for row in rows if "ratio" in row]
+    right = sum(not row.get("wrong", ["refused"]) for row in rows)
+    ahead, near = (sum(round(one, 2) >= least for one in ratios) for least in (1, 0.95))
+    return (
+        f"- {len({row['name'] for row in rows})} kernels ran in {len(rows)} launches; {right} of these agree"
+        " with Triton's results\n"
+        f"- Triton's time divided by Twill's: geometric mean {geometric_mean(ratios):.3f}, median"
+        f" {median(ratios):.2f}; of {len(ratios)} launches {ahead} are at 1 or above, {near} at 0.95 or above,"
+        " as rounded below"
+    )
+
+
+def measured(rows: Sequence[Mapping[str, Any]]) -> str:
+    return "\n".join([HEAD, "| --- | --- | --- | --- | --- | --- |", *map(line, rows)])
+
+
+def line(row: Mapping[str, Any]) -> str:
+    """A launch; one that was refused or is wrong says so in place of the error."""
+    said = row.get("refused") or f"{max(row['errors'].values(), default=0.0):.0e}"
+    cells = [row["name"], row["case"], f"wrong: {said}" if row.get("wrong") else said, "", "", ""]
+    if "ratio" in row:
+        theirs = min(ms for name, ms in row["ms"].items() if name != "twill")
+        cells[3:] = [f"{row['ms']['twill']:.3f}", f"{theirs:.3f}", f"{row['ratio']:.2f}"]
+    return f"| {' | '.join(cells)} |"
+
+
+# --- one launch -------------------------------------------------------------------------------------------
 
 
 def launches(path: Path) -> Mapping[str, Sequence[Mapping[str, Any]]]:
