@@ -123,8 +123,8 @@ def counts(rows: Sequence[Mapping[str, Any]]) -> str:
         f"- {len({row['name'] for row in rows})} kernels ran in {len(rows)} launches; {right} of these agree"
         " with Triton's results\n"
         f"- Triton's time divided by Twill's: geometric mean {geometric_mean(ratios):.3f}, median"
-        f" {median(ratios):.2f}; of {len(ratios)} launches {ahead} are at 1 or above, {near} at 0.95 or above,"
-        " as rounded below"
+        f" {median(ratios):.2f}; of {len(ratios)} launches {ahead} are at 1 or above, {near} at 0.95 or above"
+        ", as rounded below"
     )
 
 
