@@ -2,6 +2,7 @@
 
 import ctypes
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -101,6 +102,36 @@ def test_a_launch_without_a_gpu_fails_with_the_text_of_cuda(
     assert made.runtime
     assert re.match(r"CUDA error \d+, \w+.*\w{3}", made.runtime.text(status))
     assert made.runtime.device(4096) is None
+
+
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
+def test_nvcc_compiles_the_kernel_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The PTX that is executed is the library's; line numbers name the source where the user finds it."""
+    calls, tools, out = tmp_path / "calls", tmp_path / "bin", tmp_path / "out"
+    tools.mkdir()
+    (tools / "nvcc").write_text(f'#!/bin/sh\necho "$@" >> {calls}\nexec {shutil.which("nvcc")} "$@"\n')
+    (tools / "nvcc").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    assert run(["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--out", str(out)]) == 0
+    assert sum(line.endswith("kernel.cu") for line in calls.read_text().splitlines()) == 1
+    assert load(out).manifest.checked
+    assert str(out).encode() in (out / "kernel.so").read_bytes()
+
+
+def test_the_source_that_nvcc_refuses_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "nvcc").write_text('#!/bin/sh\ntest "$1" = --version && echo release 13.0 || exit 1\n')
+    (tmp_path / "nvcc").chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    nvcc.cache_clear()
+    out = tmp_path / "out"
+    assert (
+        run(["codegen", GEMM, "--arch", "sm90", "--schedule", SCHEDULE, "--no-check", "--out", str(out)]) == 2
+    )
+    nvcc.cache_clear()
+    assert f"nvcc can not build {out / 'kernel.cu'}" in capsys.readouterr().err
+    assert [path.name for path in out.iterdir()] == ["kernel.cu"]
 
 
 def test_a_schedule_that_breaks_a_rule_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

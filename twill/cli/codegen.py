@@ -1,9 +1,11 @@
 """`twill codegen`: generate CUDA C++ from a kernel."""
 
+import os
 import shutil
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import click
@@ -19,10 +21,10 @@ from twill.cli.options import (
     program_options,
     what_if_options,
 )
+from twill.diagnostics import TwillError
 
 if TYPE_CHECKING:
-    from twill.generation.generated import Generated, GenerateOptions
-    from twill.inputs import Inputs
+    from twill.generation.generated import Generated, ProgressCallback
 
 
 @click.command(cls=Command, short_help="Generate CUDA C++ for Hopper or Blackwell.")
@@ -52,8 +54,9 @@ def codegen(
     \b
     twill codegen kernel.ttgir --arch sm90 --out build/
     """
-    from twill.cli.output import note, write_all
-    from twill.generation.generate import files, generate
+    from twill.cli.output import note
+    from twill.generation.built import with_library
+    from twill.generation.generate import generate
     from twill.launch.build import nvcc
 
     if build:
@@ -61,7 +64,35 @@ def codegen(
     compiles = bool(shutil.which("nvcc"))
     build = compiles if build is None else build
     wanted = replace(generate_options(options), check=check, execute=compiles, dump=dump is not None)
-    made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
+    asked = inputs(spec, options)
+    with TemporaryDirectory() as kept:
+        library = Path(kept)
+
+        def work(on_progress: "ProgressCallback") -> "tuple[Generated, bool]":
+            if build:
+                return with_library(asked, wanted, on_progress, library, home=out)
+            return generate(asked, wanted, on_progress), False
+
+        try:
+            made, instead = worker.watched(work)
+        except TwillError:
+            _keep_what_fails(library, out)
+            raise
+        _write(out, made, dump)
+        if build:
+            _take_library(library, out)
+            _say_warnings(out, made, instead)
+    reports = _reports(out, made)
+    note(out, reports)
+    for path in reports:
+        click.echo(f"wrote {path}", err=True)
+
+
+def _write(out: Path, made: "Generated", dump: Path | None) -> None:
+    """All files but the library and the reports."""
+    from twill.cli.output import write_all
+    from twill.generation.generate import files
+
     if dump is not None:
         for path in write_all(dump, {name: partial(str, text) for name, text in made.dumps.items()}):
             click.echo(f"wrote {path}", err=True)
@@ -70,12 +101,6 @@ def codegen(
         click.echo(f"wrote {path}", err=True)
     for warning in made.program.warnings:
         click.echo(f"warning: {warning}", err=True)
-    if build:
-        made = _built(out, made, inputs(spec, options), wanted)
-    reports = _reports(out, made)
-    note(out, reports)
-    for path in reports:
-        click.echo(f"wrote {path}", err=True)
 
 
 def _say_unchecked(made: "Generated") -> None:
@@ -91,38 +116,36 @@ def _say_unchecked(made: "Generated") -> None:
             click.echo(f"note: the PTX was not checked: {run.skipped}", err=True)
 
 
-def _built(out: Path, made: "Generated", requested: "Inputs", wanted: "GenerateOptions") -> "Generated":
-    """The kernel that is built in a folder: another one, for fewer registers, where ptxas spills and that
-    helps."""
-    from twill.cli.output import note, write_all
-    from twill.generation.built import without_warnings
-    from twill.generation.generate import files
-    from twill.launch.build import LIBRARY, LOG, TooFewRegistersError
-    from twill.launch.build import build as built
+def _keep_what_fails(made_in: Path, out: Path) -> None:
+    """The source that nvcc refused, where the error says that it is."""
+    from twill.emit.files import write
+    from twill.launch.build import LIBRARY, SOURCE
 
-    failed: TooFewRegistersError | None = None
-    try:
-        warnings = built(out)
-    except TooFewRegistersError as few:
-        failed, warnings = few, (few.message,)
-    if warnings:
-        other = worker.watched(
-            lambda on_progress: without_warnings(requested, wanted, made, warnings, on_progress)
-        )
-        if other is not None:
-            made = other
-            write_all(out, files(made))
-            warnings = built(out)
-            click.echo(f"note: {made.program.notes[-1]}", err=True)
-        elif failed:
-            raise failed
-        elif requested.registers is None and not wanted.schedules:
-            click.echo("note: scheduling for fewer registers does not prevent this warning:", err=True)
+    if (made_in / SOURCE).exists() and not (made_in / LIBRARY).exists():
+        write(out / SOURCE, (made_in / SOURCE).read_text(encoding="utf-8"))
+
+
+def _take_library(made_in: Path, out: Path) -> None:
+    """The library that was built, and what ptxas said, beside the other files."""
+    from twill.cli.output import note
+    from twill.launch.build import LIBRARY, LOG
+
+    for name in (LIBRARY, LOG):
+        beside = out / f".{name}.{os.getpid()}"
+        shutil.copyfile(made_in / name, beside)
+        beside.replace(out / name)
     note(out, [out / LIBRARY, out / LOG])
     click.echo(f"wrote {out / LIBRARY}", err=True)
-    for warning in warnings:
+
+
+def _say_warnings(out: Path, made: "Generated", instead: bool) -> None:
+    """What ptxas says of the kernel; `instead`: of another one than the fastest, which it said more of."""
+    from twill.launch.build import complaints
+
+    if instead:
+        click.echo(f"note: {made.program.notes[-1]}", err=True)
+    for warning in complaints(out):
         click.echo(f"warning: {warning}", err=True)
-    return made
 
 
 def _reports(out: Path, made: "Generated") -> list[Path]:

@@ -80,20 +80,36 @@ def built(
 def _make(
     inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, searched: Path, folder: Path
 ) -> None:
-    """Fill a folder with a built kernel. It is checked while nvcc builds it; where ptxas warns of it, another
-    one is tried first. What the file `searched` holds is not searched again."""
-    check = partial(check_beside_build, folder=folder, on_progress=on_progress)
-    made = generate(inputs, options, on_progress, load(searched), check)
-    said = warnings(made, folder)
-    keep = partial(save, searched)
-    keep(made.searched)
-    if said and (other := without_warnings(inputs, options, made, said, on_progress, check, keep)):
-        made = other
-    if options.check and made.checked is None:
-        made = right((made, *made.others), options, on_progress)
-    library(made, folder)
+    """Fill a folder with a built kernel. What the file `searched` holds is not searched again."""
+    made, _ = with_library(inputs, options, on_progress, folder, load(searched), partial(save, searched))
     for name, text in _texts(made).items():
         write(folder / name, text)
+
+
+def with_library(
+    inputs: Inputs,
+    options: GenerateOptions,
+    on_progress: ProgressCallback,
+    folder: Path,
+    searched: Sequence[Result] = (),
+    keep: Callable[[Sequence[Result]], None] = lambda found: None,
+    home: Path | None = None,
+) -> tuple[Generated, bool]:
+    """A kernel whose library, source and manifest it leaves in a folder, and whether it is another one than
+    the fastest, which ptxas warns of (`without_warnings`). It is checked while nvcc builds it. Problems that
+    are alike those of `searched` are not solved again; `keep` is called with what was. `home`: see
+    `launch.build.build`. Raises TwillError where there is no kernel that is right, or nvcc fails; the source
+    is in the folder then."""
+    check = partial(check_beside_build, folder=folder, on_progress=on_progress, home=home)
+    made = generate(inputs, options, on_progress, searched, check)
+    said = warnings(made, folder, home)
+    keep(made.searched)
+    other = without_warnings(inputs, options, made, said, on_progress, check, keep) if said else None
+    made = other or made
+    if options.check and made.checked is None:
+        made = right((made, *made.others), options, on_progress)
+    library(made, folder, home)
+    return made, other is not None
 
 
 def _texts(made: Generated) -> Mapping[str, str]:

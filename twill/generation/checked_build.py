@@ -20,14 +20,16 @@ class _WarnedError(Exception):
     """ptxas warns of the kernel, so that another may be taken: it need not be checked."""
 
 
-def check_beside_build(made: Generated, folder: Path, on_progress: ProgressCallback) -> Checked | None:
-    """What was run to check the kernel; None where ptxas warns of it, or has too few registers. Raises
-    TwillError where the kernel is wrong or cannot be built."""
+def check_beside_build(
+    made: Generated, folder: Path, on_progress: ProgressCallback, home: Path | None = None
+) -> Checked | None:
+    """What was run to check the kernel; None where ptxas warns of it, or has too few registers. `home`: see
+    `launch.build.build`. Raises TwillError where the kernel is wrong or cannot be built."""
     from twill.simulate.check import check
 
     write_buildable(made, folder)
     with TemporaryDirectory() as kept, ThreadPoolExecutor(1) as thread:
-        building = thread.submit(build, folder, kept=Path(kept))
+        building = thread.submit(build, folder, kept=Path(kept), home=home)
         try:
             found = check(
                 made.program, _until_warned(building, notes(made.program, "simulator", on_progress))
@@ -61,7 +63,7 @@ def write_buildable(made: Generated, folder: Path) -> None:
         write(folder / name, text())
 
 
-def library(made: Generated, folder: Path) -> tuple[str, ...]:
+def library(made: Generated, folder: Path, home: Path | None = None) -> tuple[str, ...]:
     """Leave the library of this kernel in a folder, built only if it is not there; what ptxas warns of.
     Raises TwillError where it cannot be built."""
     from twill.launch.build import complaints
@@ -70,12 +72,12 @@ def library(made: Generated, folder: Path) -> tuple[str, ...]:
     if (folder / LIBRARY).exists() and source.read_text(encoding="utf-8") == made.cuda:
         return complaints(folder)
     write_buildable(made, folder)
-    return build(folder)
+    return build(folder, home=home)
 
 
-def warnings(made: Generated, folder: Path) -> tuple[str, ...]:
+def warnings(made: Generated, folder: Path, home: Path | None = None) -> tuple[str, ...]:
     """The same; too few registers for an instruction are a warning, too."""
     try:
-        return library(made, folder)
+        return library(made, folder, home)
     except TooFewRegistersError as few:
         return (few.message,)

@@ -6,12 +6,13 @@ reported.
 """
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from re import MULTILINE, findall, search
@@ -61,15 +62,18 @@ class TooFewRegistersError(TwillError):
     """ptxas has fewer registers per thread than an instruction needs (C7602)."""
 
 
-def build(folder: Path, flags: tuple[str, ...] = (), kept: Path | None = None) -> tuple[str, ...]:
+def build(
+    folder: Path, flags: tuple[str, ...] = (), kept: Path | None = None, home: Path | None = None
+) -> tuple[str, ...]:
     """Make kernel.so and ptxas.txt of the kernel.cu in a folder, with `flags` of nvcc besides its own; gives
     what ptxas warned of. nvcc leaves its intermediate files, kernel.ptx and kernel.o among them, in the
-    folder `kept`. Raises TooFewRegistersError, or TwillError where nvcc fails for another reason."""
+    folder `kept`. `home` is the folder that the kernel is going to lie in: profilers look for its source
+    there. Raises TooFewRegistersError, or TwillError where nvcc fails for another reason."""
     if kept is not None:
         flags = (*flags, "-keep", "-keep-dir", str(kept))
     made = folder / f".{LIBRARY}.{os.getpid()}"
     try:
-        _compile(folder, (*FLAGS, *flags), made)
+        _compile(folder, (*FLAGS, *flags), made, home)
     except TwillError:
         (folder / LIBRARY).unlink(missing_ok=True)
         raise
@@ -84,26 +88,39 @@ def tried(folder: Path) -> tuple[str, ...]:
     return complaints(folder)
 
 
-def _compile(folder: Path, flags: Sequence[str], made: Path) -> None:
+def _compile(folder: Path, flags: Sequence[str], made: Path, home: Path | None = None) -> None:
     """Runs nvcc on the kernel.cu in a folder, and keeps what ptxas says in ptxas.txt."""
     nvcc()
     mark = f"-DTWILL_SOURCE={digest(folder / SOURCE)}"
     command = ["nvcc", *flags, gencode(_arch(folder)), mark, f"-I{RUNTIME}", "-o", str(made)]
-    done = subprocess.run([*command, str(folder / SOURCE)], capture_output=True, text=True, check=False)
+    with _located(folder / SOURCE, home) as source:
+        done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
     if done.returncode:
         made.unlink(missing_ok=True)
-        raise _failure(folder, done.stderr)
+        raise _failure((home or folder) / SOURCE, done.stderr)
     write(folder / LOG, done.stdout + done.stderr)
 
 
-def _failure(folder: Path, said: str) -> TwillError:
+@contextmanager
+def _located(source: Path, home: Path | None) -> Generator[Path]:
+    """A source whose lines are said to be those of the file of this name in `home`."""
+    if home is None:
+        yield source
+        return
+    with tempfile.TemporaryDirectory() as made:
+        copy, name = Path(made, source.name), json.dumps(str(home.absolute() / source.name))
+        copy.write_text(f"#line 1 {name}\n{source.read_text(encoding='utf-8')}", encoding="utf-8")
+        yield copy
+
+
+def _failure(source: Path, said: str) -> TwillError:
     """Of nvcc."""
     if few := search(r"\(C7602\) Insufficient registers \((\d+)\)", said):
         return TooFewRegistersError(
             f"{few[1]} registers per thread are too few for an instruction",
             help="fewer warp groups (--groups) have more registers each",
         )
-    return TwillError(f"nvcc can not build {folder / SOURCE}:\n{said.strip()}", help="please report this")
+    return TwillError(f"nvcc can not build {source}:\n{said.strip()}", help="please report this")
 
 
 def _arch(folder: Path) -> str:
