@@ -67,7 +67,7 @@ SEQUENCES = ((1024, 512, 700, 2048), (1024, 2000, 333, 64))
 CASES: Mapping[str, Sequence[Case]] = {
     "deepgemm_m_grouped": (contiguous(8192, 256), ragged(contiguous(1024, 128))),
     "deepseek_fp8_gemm": (deepseek(4096), ragged(deepseek(1008))),
-    "fla_chunk_bwd_dqkwg": linears(chunk_backward),
+    "fla_chunk_bwd_dqkwg": linears(chunk_backward, *ATTENTION),
     "fla_chunk_fwd_h": linears(chunk_h),
     "fla_chunk_fwd_o": linears(chunk_o),
     "fla_gated_delta_h": linears(gated_delta_h),

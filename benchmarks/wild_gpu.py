@@ -175,6 +175,8 @@ def compare(folder: Path, case: Mapping[str, Any]) -> dict[str, Any]:
         load(folder),
         {path.stem: Binary(path) for path in sorted(folder.glob("triton*.cubin"))},
     )
+    if not binaries:
+        return {"refused": "no binary of Triton: run prepare"}
     wanted = {one.name for one in kernel.manifest.arguments}
 
     right, mine = ({name: tensor.clone() for name, tensor in before.items()} for _ in range(2))
