@@ -15,6 +15,7 @@ from twill.emulate import Module
 from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
 from twill.ops.values import rounded
+from twill.targets.cuda.conversions import REACH
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 RANDOM = np.random.default_rng(3)
@@ -34,7 +35,29 @@ PAIRS: dict[str, tuple[str, Callable[[Array, Array], Array]]] = {
     "multiply": ("{a, b}, {b, a}", lambda a, b: a * b),
     "fma": ("{a, b}, {b, a}, {b, b}", lambda a, b: a.astype(np.float64) * b + B),
 }
-FUNCTIONS = {
+
+
+def _nearby(kind: str, low: int, reach: int, half: int) -> tuple[str, Callable[[], Array]]:
+    """Integers from the least to the most that one conversion takes, and the other way round."""
+    up = low + np.arange(64) * (reach - 1) // 63
+    one = f"{low} + int(threadIdx.x) * {reach - 1} / 63"
+    other = f"{low} + (63 - int(threadIdx.x)) * {reach - 1} / 63"
+    pair = f"pack_{kind}(nearby<{low}>({one}), nearby<{low}>({other}))"
+    return f"unpack_{kind}({pair}, {half})", lambda: np.asarray((up, up[::-1])[half], np.float32)
+
+
+FUNCTIONS: dict[str, tuple[str, Callable[[], Array]]] = {
+    **{
+        f"nearby_{kind}_{at}_{half}": _nearby(kind, low, REACH[kind], half)
+        for kind in REACH
+        for at, low in (
+            ("lowest", -REACH[kind]),
+            ("signed", -8),
+            ("natural", 0),
+            ("highest", REACH[kind] - 1),
+        )
+        for half in (0, 1)
+    },
     "max_nanf": ("max_nanf(a, b)", lambda: np.maximum(A, B)),
     "min_nanf": ("min_nanf(a, b)", lambda: np.minimum(A, B)),
     "divide": ("divide(a, b)", lambda: A / B),

@@ -6,11 +6,11 @@ import pytest
 
 from tests.simulate.test_values import grid
 from twill.extract.dependence.loops import loops
-from twill.extract.ranges import Interval, Ranges
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.fresh_accumulators import fresh
 from twill.extract.rewrite.predication import predicated
 from twill.ir.loop import Module, Op, Tensor
+from twill.ops.ranges import Interval, Ranges
 from twill.ops.table import is_mma, role
 from twill.simulate.compare import arguments, error
 from twill.simulate.global_memory import Memory

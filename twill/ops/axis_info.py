@@ -88,10 +88,10 @@ class AxisAnalysis:
             rest = self.maker(compare.operands[0]) if compare is not None and compare.operands else None
             if compare is None or rest is None or role(rest) != "remainder":
                 continue
-            divisor = self._number(rest.operands[1])
+            divisor = self.number(rest.operands[1])
             if (
                 compare.attributes.get("predicate") == "eq"
-                and self._number(compare.operands[1]) == 0
+                and self.number(compare.operands[1]) == 0
                 and divisor
             ):
                 found[rest.operands[0].id] = divisor
@@ -102,8 +102,11 @@ class AxisAnalysis:
         """The loop of each induction variable."""
         return {op.regions[0].blocks[0].args[0].id: op for op in self.function.walk() if role(op) == "for"}
 
-    def _number(self, value: Value) -> int | None:
+    def number(self, value: Value) -> int | None:
+        """What a constant is, of a tile each element; None for other values."""
         maker = self.maker(value)
+        if maker is not None and role(maker) == "splat":
+            return self.number(maker.operands[0])
         number = maker.attributes.get("value") if maker is not None and role(maker) == "constant" else None
         return int(number) if isinstance(number, int) else None
 
@@ -296,7 +299,8 @@ def _selected(analysis: AxisAnalysis, op: Op) -> AxisInfo:
 
 
 def _quotient(analysis: AxisAnalysis, op: Op) -> AxisInfo:
-    """Of numbers that are not negative: equal within the multiples of the divisor."""
+    """Of numbers that are not negative: equal within the multiples of the divisor. Multiples of a constant
+    power of two keep their other divisors."""
     one, other = (analysis.of(value) for value in op.operands)
     shape = _shape(op.result.type)
     runs = [
@@ -305,7 +309,10 @@ def _quotient(analysis: AxisAnalysis, op: Op) -> AxisInfo:
             one.contiguity, one.divisibility, other.divisibility, other.constancy, shape, strict=True
         )
     ]
-    return AxisInfo((1,) * one.rank, (1,) * one.rank, tuple(map(max, runs, _both(one, other))))
+    by = abs(analysis.number(op.operands[1]) or 0)
+    exact = by > 0 and by & (by - 1) == 0
+    left = tuple(_each(one, i) // by if exact and _each(one, i) % by == 0 else 1 for i in range(one.rank))
+    return AxisInfo((1,) * one.rank, left, tuple(map(max, runs, _both(one, other))))
 
 
 def _comparison(analysis: AxisAnalysis, op: Op) -> AxisInfo:

@@ -222,13 +222,13 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
+                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(nearby<0>(y_37[(((2 * i_) & 31))]), nearby<0>(y_37[(((2 * i_ + 1) & 31))]));
                 }
                 channel_zero_44.consumer_release(count_zero_44);
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(zero_45[((i_ & 3))]));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
                 // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
@@ -323,13 +323,13 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
+                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(nearby<0>(y_37[(((2 * i_) & 31))]), nearby<0>(y_37[(((2 * i_ + 1) & 31))]));
                     }
                     channel_zero_44.consumer_release(count_zero_44 + i);
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(zero_45[((i_ & 3))]));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
                     }
                     channel_scale_41.consumer_wait(count_scale_41 + i);
                     // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
@@ -672,13 +672,13 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                 // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
+                    for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(nearby<0>(y_37[(((2 * i_) & 31))]), nearby<0>(y_37[(((2 * i_ + 1) & 31))]));
                 }
                 channel_zero_44.consumer_release(count_zero_44);
                 // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(zero_45[((i_ & 3))]));
+                    for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
                 }
                 channel_scale_41.consumer_wait(count_scale_41);
                 // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)
@@ -771,13 +771,13 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     // cycle 160, stage 0: sitofp.whole (tests/kernels/ttgir/centered.sm90.ttgir:90:16)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(y_37[(((2 * i_) & 31))], y_37[(((2 * i_ + 1) & 31))]);
+                        for (int i_ = 0; i_ < 16; ++i_) whole[i_] = pack_f16(nearby<0>(y_37[(((2 * i_) & 31))]), nearby<0>(y_37[(((2 * i_ + 1) & 31))]));
                     }
                     channel_zero_44.consumer_release(count_zero_44 + i);
                     // cycle 235, stage 0: sitofp.whole_49 (tests/kernels/ttgir/centered.sm90.ttgir:94:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(zero_45[((i_ & 3))]));
+                        for (int i_ = 0; i_ < 4; ++i_) whole_49[i_] = __half(float(nearby<0>(zero_45[((i_ & 3))])));
                     }
                     channel_scale_41.consumer_wait(count_scale_41 + i);
                     // cycle 248, stage 0: mul.whole_48 (tests/kernels/ttgir/centered.sm90.ttgir:93:19)

@@ -61,7 +61,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     await_reads(read_0);
                     uint32_t acc_46_[4][4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(nearby<-128>(read_0[2 * i_]), nearby<-128>(read_0[2 * i_ + 1]));
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
                         stmatrix_x4_transposed(channel_acc_47.slot(count_acc_47) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 8192 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), acc_46_[j][0], acc_46_[j][1], acc_46_[j][2], acc_46_[j][3]);
@@ -94,7 +94,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         await_reads(read_0);
                         uint32_t acc_46_[4][4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(nearby<-128>(read_0[2 * i_]), nearby<-128>(read_0[2 * i_ + 1]));
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
                             stmatrix_x4_transposed(channel_acc_47.slot(count_acc_47 + i) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 8192 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), acc_46_[j][0], acc_46_[j][1], acc_46_[j][2], acc_46_[j][3]);
@@ -393,7 +393,7 @@ columns_kernel(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K)
                         read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 64 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 % 64));
                     uint32_t acc_46_[4][4];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(nearby<-128>(read_0[2 * i_]), nearby<-128>(read_0[2 * i_ + 1]));
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
                         stmatrix_x4_transposed(channel_acc_47.slot(count_acc_47) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 8192 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), acc_46_[j][0], acc_46_[j][1], acc_46_[j][2], acc_46_[j][3]);
@@ -426,7 +426,7 @@ columns_kernel(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K)
                             read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 64 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 % 64));
                         uint32_t acc_46_[4][4];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(nearby<-128>(read_0[2 * i_]), nearby<-128>(read_0[2 * i_ + 1]));
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
                             stmatrix_x4_transposed(channel_acc_47.slot(count_acc_47 + i) + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 / 128 * 8192 + swizzle<128>((j * 16 + thread.lane / 16 * 8 + thread.lane % 8) * 128 + (thread.row - thread.lane / 4 + thread.lane / 8 % 2 * 8) * 2 % 128), acc_46_[j][0], acc_46_[j][1], acc_46_[j][2], acc_46_[j][3]);

@@ -70,7 +70,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                 // cycle 494, stage 0: sitofp.whole_16 (tests/kernels/ttgir/dequantized.sm90.ttgir:50:19)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(whole_15[2 * i_], whole_15[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(nearby<-136>(whole_15[2 * i_]), nearby<-136>(whole_15[2 * i_ + 1]));
                 }
                 channel_scale_13.consumer_wait(count_scale_13);
                 // cycle 731, stage 0: store stage.whole_21 to whole_21
@@ -112,7 +112,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                     // cycle 494, stage 0: sitofp.whole_16 (tests/kernels/ttgir/dequantized.sm90.ttgir:50:19)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(whole_15[2 * i_], whole_15[2 * i_ + 1]);
+                        for (int i_ = 0; i_ < 32; ++i_) whole_16[i_ / 4][i_ % 4] = pack_f16(nearby<-136>(whole_15[2 * i_]), nearby<-136>(whole_15[2 * i_ + 1]));
                     }
                     channel_scale_13.consumer_wait(count_scale_13 + i);
                     // cycle 731, stage 0: store stage.whole_21 to whole_21

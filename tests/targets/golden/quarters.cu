@@ -6,8 +6,6 @@
 // channel q_49: 7 slots of 1024 bytes, group 0 to (1,)
 // channel acc_75: 2 slots of 16384 bytes, group 1 to (1,)
 // buffer scratch1: 4096 bytes, of its own
-// x_35 (line 87) passes through registers in accesses of 1 bytes, 683 of 1776 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
-// y_38 (line 90) passes through registers in accesses of 1 bytes, 683 of 1776 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
 // p_46 (line 98) passes through registers in accesses of 1 bytes, 43 of 1776 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
 // q_49 (line 101) passes through registers in accesses of 1 bytes, 43 of 1776 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
 #include <cuda_runtime.h>
@@ -37,7 +35,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<120>();
+        registers_decrease<88>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_35 = 0;
@@ -62,6 +60,32 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
         {
             // quarters/for.0: 2 stages, an iteration every 1776 cycles
             const int32_t n = trips_0;
+            uint32_t kept_y_38_to[1];
+            uint32_t kept_y_38_at0[4];
+            uint32_t kept_y_38_at1[1];
+            {
+                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                kept_y_38_to[0] = swizzle<64>(row_ * 64 + chunk_ % 8 * 8);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_38_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * x_8);
+                kept_y_38_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+            }
+            keep(kept_y_38_to);
+            keep(kept_y_38_at0);
+            keep(kept_y_38_at1);
+            uint32_t kept_x_35_to[1];
+            uint32_t kept_x_35_at0[4];
+            uint32_t kept_x_35_at1[1];
+            {
+                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                kept_x_35_to[0] = swizzle<64>(row_ * 64 + chunk_ % 8 * 8);
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_35_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * x_8);
+                kept_x_35_at1[0] = uint32_t(int32_t((chunk_ * 8)));
+            }
+            keep(kept_x_35_to);
+            keep(kept_x_35_at0);
+            keep(kept_x_35_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy q_49 (tests/kernels/ttgir/quarters.sm90.ttgir:101:15)
                 channel_q_49.producer_acquire(count_q_49);
@@ -129,56 +153,26 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                 channel_y_38.producer_acquire(count_y_38);
                 {
                     const int32_t x_29_ = 0 / 2;
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_38.slot(count_y_38);
-                    [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.warp * 2 + (thread.lane / 16) % 2) * 64 + ((thread.lane % 16) * 4 % 64 ^ ((thread.warp * 2 + (thread.lane / 16) % 2) * 64 >> 3 & 48))};
-                    int8_t* from0_ = b + int32_t(int32_t((thread.lane % 16) * 4)) + int32_t(x_29_);
+                    int8_t* from_ = b + int32_t(kept_y_38_at1[0]) + int32_t(x_29_);
+                    keep(from_);
                     #pragma unroll
-                    for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                        uint32_t read_[8][4];
-                        #pragma unroll
-                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            read_[u_][0] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))));
-                            read_[u_][1] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))) + 1);
-                            read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))) + 2);
-                            read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))) + 3);
-                        }
-                        #pragma unroll
-                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            shared_at<uint32_t>((at_[0] ^ (i_ * 8 * 64 >> 3 & 48)) + (i_ * 8) * 64) = gathered<1>(read_[u_], 0);
-                        }
-                    }
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_y_38_to[0] + i_ * 1024, advanced(from_, kept_y_38_at0[i_]));
                 }
-                fence_async_shared();
-                mbarrier_arrive(channel_y_38.full(count_y_38));
+                channel_y_38.producer_commit(count_y_38);
                 // cycle 769, stage 0: copy x_35 (tests/kernels/ttgir/quarters.sm90.ttgir:87:15)
                 channel_x_35.producer_acquire(count_x_35);
                 {
                     const int32_t x_29_ = 0 / 2;
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_35.slot(count_x_35);
-                    [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.warp * 2 + (thread.lane / 16) % 2) * 64 + ((thread.lane % 16) * 4 % 64 ^ ((thread.warp * 2 + (thread.lane / 16) % 2) * 64 >> 3 & 48))};
-                    int8_t* from0_ = a + int32_t(int32_t((thread.lane % 16) * 4)) + int32_t(x_29_);
+                    int8_t* from_ = a + int32_t(kept_x_35_at1[0]) + int32_t(x_29_);
+                    keep(from_);
                     #pragma unroll
-                    for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                        uint32_t read_[8][4];
-                        #pragma unroll
-                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            read_[u_][0] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))));
-                            read_[u_][1] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))) + 1);
-                            read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))) + 2);
-                            read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))) + 3);
-                        }
-                        #pragma unroll
-                        for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                            shared_at<uint32_t>((at_[0] ^ (i_ * 8 * 64 >> 3 & 48)) + (i_ * 8) * 64) = gathered<1>(read_[u_], 0);
-                        }
-                    }
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_x_35_to[0] + i_ * 1024, advanced(from_, kept_x_35_at0[i_]));
                 }
-                fence_async_shared();
-                mbarrier_arrive(channel_x_35.full(count_x_35));
+                channel_x_35.producer_commit(count_x_35);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy q_49 (tests/kernels/ttgir/quarters.sm90.ttgir:101:15)
                     channel_q_49.producer_acquire(count_q_49 + i);
@@ -246,56 +240,26 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     channel_y_38.producer_acquire(count_y_38 + i);
                     {
                         const int32_t x_29_ = (i * 128) / 2;
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_38.slot(count_y_38 + i);
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.warp * 2 + (thread.lane / 16) % 2) * 64 + ((thread.lane % 16) * 4 % 64 ^ ((thread.warp * 2 + (thread.lane / 16) % 2) * 64 >> 3 & 48))};
-                        int8_t* from0_ = b + int32_t(int32_t((thread.lane % 16) * 4)) + int32_t(x_29_);
+                        int8_t* from_ = b + int32_t(kept_y_38_at1[0]) + int32_t(x_29_);
+                        keep(from_);
                         #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                            uint32_t read_[8][4];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))));
-                                read_[u_][1] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))) + 1);
-                                read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))) + 2);
-                                read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_10) * uint32_t(x_8))) + 3);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 8 * 64 >> 3 & 48)) + (i_ * 8) * 64) = gathered<1>(read_[u_], 0);
-                            }
-                        }
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_y_38_to[0] + i_ * 1024, advanced(from_, kept_y_38_at0[i_]));
                     }
-                    fence_async_shared();
-                    mbarrier_arrive(channel_y_38.full(count_y_38 + i));
+                    channel_y_38.producer_commit(count_y_38 + i);
                     // cycle 769, stage 0: copy x_35 (tests/kernels/ttgir/quarters.sm90.ttgir:87:15)
                     channel_x_35.producer_acquire(count_x_35 + i);
                     {
                         const int32_t x_29_ = (i * 128) / 2;
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_35.slot(count_x_35 + i);
-                        [[maybe_unused]] const uint32_t at_[1] = {to_ + (thread.warp * 2 + (thread.lane / 16) % 2) * 64 + ((thread.lane % 16) * 4 % 64 ^ ((thread.warp * 2 + (thread.lane / 16) % 2) * 64 >> 3 & 48))};
-                        int8_t* from0_ = a + int32_t(int32_t((thread.lane % 16) * 4)) + int32_t(x_29_);
+                        int8_t* from_ = a + int32_t(kept_x_35_at1[0]) + int32_t(x_29_);
+                        keep(from_);
                         #pragma unroll
-                        for (uint32_t b_ = 0; b_ < 8; b_ += 8) {
-                            uint32_t read_[8][4];
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                read_[u_][0] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))));
-                                read_[u_][1] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))) + 1);
-                                read_[u_][2] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))) + 2);
-                                read_[u_][3] = load_global<1>(advanced(from0_, uint32_t(uint32_t(int32_t(((thread.warp * 2 + (thread.lane / 16) % 2) + i_ * 8))) * uint32_t(x_8)) + uint32_t(uint32_t(muli_1) * uint32_t(x_8))) + 3);
-                            }
-                            #pragma unroll
-                            for (uint32_t u_ = 0; u_ < 8; ++u_) {
-                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
-                                shared_at<uint32_t>((at_[0] ^ (i_ * 8 * 64 >> 3 & 48)) + (i_ * 8) * 64) = gathered<1>(read_[u_], 0);
-                            }
-                        }
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_x_35_to[0] + i_ * 1024, advanced(from_, kept_x_35_at0[i_]));
                     }
-                    fence_async_shared();
-                    mbarrier_arrive(channel_x_35.full(count_x_35 + i));
+                    channel_x_35.producer_commit(count_x_35 + i);
                 }
             }
         }
@@ -305,7 +269,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
         count_q_49 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<136>();
+        registers_increase<168>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_35 = 0;

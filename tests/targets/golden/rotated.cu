@@ -255,8 +255,8 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
         // store (tests/kernels/ttgir/rotated.sm90.ttgir:96:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                *((sums + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * divsi_13)) + (divsi_8 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))) = convert_layout_23[i_];
+            for (int i_ = 0; i_ < 16; ++i_)
+                store_pair<float>(((sums + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * divsi_13)) + (divsi_8 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_23[(2 * i_)], convert_layout_23[(2 * i_ + 1)]);
         }
         // truncf.24 (tests/kernels/ttgir/rotated.sm90.ttgir:97:11)
         {

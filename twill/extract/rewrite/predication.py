@@ -13,10 +13,10 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from twill.extract.dependence.loops import LOOPS, loops
-from twill.extract.ranges import Ranges
 from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Block, Function, Module, Op, Scalar, Tensor, Type, Value
+from twill.ops.ranges import Ranges
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, repeatable, role
 

@@ -69,7 +69,7 @@ def count(name: str) -> str:
 
 _RUNTIME = """
 Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major MapUse Mask NamedBarrier
-NoElements
+Nearby NoElements beside
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
 allow_shared_memory await_reads bitcast both bulk_load
@@ -78,13 +78,14 @@ cp_async_arrive cp_async_arrive_too cp_async_or cp_async_wait descriptor_advance
 divide_floor
 elect_one encode_tensor_map exp2_approx exp2_clamped exp2_coefficient exp2_highest exp2_lowest exp2_magic
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
-bf16_of bits_mislead f16_of fence_async fence_async_shared fma_pair gathered half_of halves invert joined keep
+bf16_of bits_mislead f16_of float_bits fence_async fence_async_shared fma_pair gathered half_of halves invert
+joined keep
 largest_bits ldmatrix_x4 load_elements load_global load_matrices load_pair load_shared load_words log2_approx
 matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_expect mma_sync
 mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence
 mbarrier_arrive_relaxed mbarrier_try_wait mbarrier_wait_relaxed
 mbarrier_wait mbarrier_wait_cluster min_nan min_nanf named_barrier_arrive named_barrier_sync negate_pair
-neighbours of_block of_first of_programs opaque_false
+nearby neighbours of_block of_first of_programs opaque_false
 ordered_not_equal pack_bf16 pack_e4m3 pack_e5m2 pack_f16 part
 read_warp_index registers_decrease registers_fence registers_increase resident_blocks saturate
 scheduling_fence shared_address shared_at shift_left shift_right stmatrix_x4 stmatrix_x4_transposed

@@ -24,6 +24,7 @@ from twill.targets.cuda import (
     warp_mma,
 )
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
+from twill.targets.cuda.conversions import nearby
 from twill.targets.cuda.element_pairs import paired
 from twill.targets.cuda.elements import guard, once, refuse, written
 from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
@@ -99,7 +100,9 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
     index = op.index in indices(scope.program.function)
 
     def elements(point: AnyPoint) -> str:
-        return expressions(op, [one(point) for one in operands], index=index)[position] or ""
+        given = [one(point) for one in operands]
+        short = nearby(scope.program.function, op, given)
+        return short or expressions(op, given, index=index)[position] or ""
 
     if element(type) not in BITS:
         return elements

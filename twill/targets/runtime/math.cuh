@@ -155,6 +155,50 @@ __device__ __forceinline__ uint32_t pack_bf16(__nv_bfloat16 low, __nv_bfloat16 h
     return __bfloat16_as_ushort(low) | uint32_t(__bfloat16_as_ushort(high)) << 16;
 }
 
+/// An integer of which is known that it lies so little above `low` that 1024 (f16) or 128 (bf16) plus the difference has the
+/// difference in its lowest bits: two at once become floats by a sum and a subtraction that rounds nothing, in the place of
+/// two conversions of integers and one of floats.
+template <int low>
+struct Nearby {
+    int32_t value;
+    __device__ __forceinline__ operator float() const { return float(value); }
+};
+template <int low>
+__device__ __forceinline__ Nearby<low> nearby(int32_t value) {
+    return {value};
+}
+
+/// The bits of an integer from 1 to 2^(FRACTION + 1) as a float with so many bits of fraction.
+template <int FRACTION, int BIAS>
+__device__ constexpr uint32_t float_bits(int value) {
+    int exponent = 0;
+    while (value >> exponent > 1) ++exponent;
+    const int fraction = value - (1 << exponent);
+    return (BIAS + exponent) << FRACTION |
+           (exponent > FRACTION ? fraction >> (exponent - FRACTION) : fraction << (FRACTION - exponent));
+}
+
+/// Two of them beside each other: `first` is the float whose lowest bits they fill.
+template <int low>
+__device__ __forceinline__ uint32_t beside(uint32_t first, Nearby<low> one, Nearby<low> other) {
+    return uint32_t(one.value) + (uint32_t(other.value) << 16) + (first - uint32_t(low)) * 0x10001u;
+}
+
+template <int low>
+__device__ __forceinline__ uint32_t pack_f16(Nearby<low> one, Nearby<low> other) {
+    constexpr uint32_t shift = float_bits<10, 15>(1024 - low);
+    uint32_t packed;
+    asm("sub.rn.f16x2 %0, %1, %2;" : "=r"(packed) : "r"(beside(0x6400, one, other)), "r"(shift * 0x10001u));
+    return packed;
+}
+template <int low>
+__device__ __forceinline__ uint32_t pack_bf16(Nearby<low> one, Nearby<low> other) {
+    constexpr uint32_t shift = float_bits<7, 127>(128 - low);
+    uint32_t packed;
+    asm("sub.rn.bf16x2 %0, %1, %2;" : "=r"(packed) : "r"(beside(0x4300, one, other)), "r"(shift * 0x10001u));
+    return packed;
+}
+
 /// Two fp8 e4m3 values, saturated to the largest finite one.
 __device__ __forceinline__ uint16_t pack_e4m3(float low, float high) {
     uint16_t packed;
