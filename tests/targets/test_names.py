@@ -14,7 +14,7 @@ from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
 from twill.ir.names import identifier, value_names
 from twill.launch.build import RUNTIME as HEADERS
-from twill.targets.cuda.names import RESERVED, RUNTIME, c_name, channel, count
+from twill.targets.cuda.names import RESERVED, RUNTIME, TEMPORARIES, c_name, channel, count, local
 from twill.targets.hopper import TARGET, source
 from twill.warp.lower import lower
 
@@ -61,6 +61,29 @@ def test_names_of_the_generator_are_left_to_it(name: str) -> None:
 @pytest.mark.parametrize("name", ["q", "acc", "M", "BLOCK_M", "scores_10", "lse", "slope", "length"])
 def test_other_names_stay_as_they_are(name: str) -> None:
     assert c_name(name) == name
+
+
+@given(NAMES, NAMES)
+def test_variables_of_values_are_different_and_no_temporaries(one: str, other: str) -> None:
+    assert (local(one) == local(other)) == (one == other)
+    assert local(one).rstrip("_").rstrip("0123456789") not in TEMPORARIES
+
+
+@pytest.mark.parametrize("name", ["v", "i", "to", "row", "b", "in0"])
+def test_a_value_called_as_a_temporary_has_another_variable(name: str) -> None:
+    """A loop over the vectors of a tile declares `v_`, and read it where it meant the value `v`."""
+    assert local(name) == f"v_{name}_"
+
+
+def test_every_temporary_of_the_generator_is_known() -> None:
+    """Every declaration of a variable with a `_` at its end, in the texts of the generator."""
+    declared = set[str]()
+    for path in Path("twill/targets").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        kinds = r"(?:u?int(?:8|16|32|64)?(?:_t)?|float|bool|auto|char)"
+        declared |= set(re.findall(rf"\b{kinds}[ *&]+([a-z]+)(?:\{{\w+\}})?_(?: =|;|\[)", text))
+    assert len(declared) > 8
+    assert declared <= TEMPORARIES
 
 
 def test_every_function_of_the_runtime_is_reserved() -> None:

@@ -34,8 +34,8 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
         bool twill_go_on_2;
         // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_3 = row_ * 128;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_3 = v_row_ * 128;
             const bool cmpi_1_ = row_3 >= M;
             twill_go_on_2 = cmpi_1_ ^ true;
         }
@@ -125,8 +125,8 @@ bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_
             bool twill_go_on_2;
             // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
             {
-                const int32_t row_ = int32_t(blockIdx.x);
-                row_3 = row_ * 128;
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                row_3 = v_row_ * 128;
                 const bool cmpi_1_ = row_3 >= M;
                 twill_go_on_2 = cmpi_1_ ^ true;
             }
@@ -213,8 +213,8 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
         int32_t y;
         // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_3 = row_ * 128;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_3 = v_row_ * 128;
             const bool cmpi_1_ = row_3 >= M;
             twill_go_on_2 = cmpi_1_ ^ true;
         }
@@ -357,8 +357,8 @@ bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, 
         bool twill_go_on_2;
         // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_3 = row_ * 128;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_3 = v_row_ * 128;
             const bool cmpi_1_ = row_3 >= M;
             twill_go_on_2 = cmpi_1_ ^ true;
         }

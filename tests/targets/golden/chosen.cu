@@ -67,8 +67,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 at_31_age1 = at_31;
                 // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                 {
-                    const int32_t at_ = 0 / 64;
-                    int32_t* const at_30_ = v_blocks + at_;
+                    const int32_t v_at_ = 0 / 64;
+                    int32_t* const at_30_ = v_blocks + v_at_;
                     at_31 = *at_30_;
                 }
                 // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -100,8 +100,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 at_31_age1 = at_31;
                 // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                 {
-                    const int32_t at_ = 64 / 64;
-                    int32_t* const at_30_ = v_blocks + at_;
+                    const int32_t v_at_ = 64 / 64;
+                    int32_t* const at_30_ = v_blocks + v_at_;
                     at_31 = *at_30_;
                 }
                 // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -133,8 +133,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 at_31_age1 = at_31;
                 // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                 {
-                    const int32_t at_ = 128 / 64;
-                    int32_t* const at_30_ = v_blocks + at_;
+                    const int32_t v_at_ = 128 / 64;
+                    int32_t* const at_30_ = v_blocks + v_at_;
                     at_31 = *at_30_;
                 }
                 // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -166,8 +166,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 at_31_age1 = at_31;
                 // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                 {
-                    const int32_t at_ = 192 / 64;
-                    int32_t* const at_30_ = v_blocks + at_;
+                    const int32_t v_at_ = 192 / 64;
+                    int32_t* const at_30_ = v_blocks + v_at_;
                     at_31 = *at_30_;
                 }
                 // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -217,8 +217,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 at_31_age1 = at_31;
                 // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                 {
-                    const int32_t at_ = 256 / 64;
-                    int32_t* const at_30_ = v_blocks + at_;
+                    const int32_t v_at_ = 256 / 64;
+                    int32_t* const at_30_ = v_blocks + v_at_;
                     at_31 = *at_30_;
                 }
                 // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -268,8 +268,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 at_31_age1 = at_31;
                 // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                 {
-                    const int32_t at_ = 320 / 64;
-                    int32_t* const at_30_ = v_blocks + at_;
+                    const int32_t v_at_ = 320 / 64;
+                    int32_t* const at_30_ = v_blocks + v_at_;
                     at_31 = *at_30_;
                 }
                 // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -319,8 +319,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 at_31_age1 = at_31;
                 // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                 {
-                    const int32_t at_ = 384 / 64;
-                    int32_t* const at_30_ = v_blocks + at_;
+                    const int32_t v_at_ = 384 / 64;
+                    int32_t* const at_30_ = v_blocks + v_at_;
                     at_31 = *at_30_;
                 }
                 // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -371,8 +371,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     at_31_age1 = at_31;
                     // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                     {
-                        const int32_t at_ = (i * 64) / 64;
-                        int32_t* const at_30_ = v_blocks + at_;
+                        const int32_t v_at_ = (i * 64) / 64;
+                        int32_t* const at_30_ = v_blocks + v_at_;
                         at_31 = *at_30_;
                     }
                     // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)
@@ -476,8 +476,8 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 for (int32_t i = 0; i < n; ++i) {
                     // cycle 0, stage 0: load.at_31 (tests/kernels/ttgir/chosen.sm90.ttgir:57:16)
                     {
-                        const int32_t at_ = (i * 64) / 64;
-                        int32_t* const at_30_ = v_blocks + at_;
+                        const int32_t v_at_ = (i * 64) / 64;
+                        int32_t* const at_30_ = v_blocks + v_at_;
                         at_31 = *at_30_;
                     }
                     // cycle 0, stage 0: copy keys_45_then0 (tests/kernels/ttgir/chosen.sm90.ttgir:74:18)

@@ -76,12 +76,12 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                     // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                     channel_gate_36.producer_acquire(count_gate_36);
                     {
-                        const int32_t at_ = 0;
+                        const int32_t v_at_ = 0;
                         const uint32_t to_ = channel_gate_36.slot(count_gate_36);
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 2; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<4>(to_ + v_ * 4, (g + (at_ + int32_t((v_ * 1)))), ((at_ + int32_t((v_ * 1))) < K));
+                            cp_async<4>(to_ + v_ * 4, (g + (v_at_ + int32_t((v_ * 1)))), ((v_at_ + int32_t((v_ * 1))) < K));
                         }
                     }
                     channel_gate_36.producer_commit(count_gate_36);
@@ -116,12 +116,12 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                         // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                         channel_gate_36.producer_acquire(count_gate_36 + i);
                         {
-                            const int32_t at_ = i * 64;
+                            const int32_t v_at_ = i * 64;
                             const uint32_t to_ = channel_gate_36.slot(count_gate_36 + i);
                             #pragma unroll 4
                             for (uint32_t i_ = 0; i_ < 2; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<4>(to_ + v_ * 4, (g + (at_ + int32_t((v_ * 1)))), ((at_ + int32_t((v_ * 1))) < K));
+                                cp_async<4>(to_ + v_ * 4, (g + (v_at_ + int32_t((v_ * 1)))), ((v_at_ + int32_t((v_ * 1))) < K));
                             }
                         }
                         channel_gate_36.producer_commit(count_gate_36 + i);
@@ -487,17 +487,17 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                 // cycle 0, stage 0: copy y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
                 channel_y_29.producer_acquire(count_y_29);
                 {
-                    const int32_t at_ = 0;
+                    const int32_t v_at_ = 0;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_29.slot(count_y_29);
                     __nv_bfloat16* from_ = v + int32_t(kept_y_29_at1[0]);
                     keep(from_);
-                    if (at_ + 63 < K) {
+                    if (v_at_ + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
                     }
                 }
                 channel_y_29.producer_commit(count_y_29);
@@ -515,34 +515,34 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                 // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                 channel_gate_36.producer_acquire(count_gate_36);
                 {
-                    const int32_t at_ = 0;
+                    const int32_t v_at_ = 0;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                     const uint32_t to_ = channel_gate_36.slot(count_gate_36);
-                    float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(at_);
+                    float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(v_at_);
                     keep(from_);
-                    if (at_ + 63 < K) {
+                    if (v_at_ + 63 < K) {
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((at_ + int32_t((thread.index * 1))) < K));
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((v_at_ + int32_t((thread.index * 1))) < K));
                     }
                 }
                 channel_gate_36.producer_commit(count_gate_36);
                 // cycle 445, stage 0: copy x_25 (tests/kernels/ttgir/decayed.sm90.ttgir:58:15)
                 channel_x_25.producer_acquire(count_x_25);
                 {
-                    const int32_t at_ = 0;
+                    const int32_t v_at_ = 0;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_25.slot(count_x_25);
                     __nv_bfloat16* from_ = k + int32_t(kept_x_25_at1[0]);
                     keep(from_);
-                    if (at_ + 63 < K) {
+                    if (v_at_ + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
                     }
                 }
                 channel_x_25.producer_commit(count_x_25);
@@ -550,17 +550,17 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     // cycle 0, stage 0: copy y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
                     channel_y_29.producer_acquire(count_y_29 + i);
                     {
-                        const int32_t at_ = i * 64;
+                        const int32_t v_at_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_29.slot(count_y_29 + i);
                         __nv_bfloat16* from_ = v + int32_t(kept_y_29_at1[0]);
                         keep(from_);
-                        if (at_ + 63 < K) {
+                        if (v_at_ + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
                         }
                     }
                     channel_y_29.producer_commit(count_y_29 + i);
@@ -578,34 +578,34 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     // cycle 125, stage 0: copy gate_36 (tests/kernels/ttgir/decayed.sm90.ttgir:70:18)
                     channel_gate_36.producer_acquire(count_gate_36 + i);
                     {
-                        const int32_t at_ = i * 64;
+                        const int32_t v_at_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
                         const uint32_t to_ = channel_gate_36.slot(count_gate_36 + i);
-                        float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(at_);
+                        float* from_ = g + int32_t(kept_gate_36_at0[0]) + int32_t(v_at_);
                         keep(from_);
-                        if (at_ + 63 < K) {
+                        if (v_at_ + 63 < K) {
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((at_ + int32_t((thread.index * 1))) < K));
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((v_at_ + int32_t((thread.index * 1))) < K));
                         }
                     }
                     channel_gate_36.producer_commit(count_gate_36 + i);
                     // cycle 445, stage 0: copy x_25 (tests/kernels/ttgir/decayed.sm90.ttgir:58:15)
                     channel_x_25.producer_acquire(count_x_25 + i);
                     {
-                        const int32_t at_ = i * 64;
+                        const int32_t v_at_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_25.slot(count_x_25 + i);
                         __nv_bfloat16* from_ = k + int32_t(kept_x_25_at1[0]);
                         keep(from_);
-                        if (at_ + 63 < K) {
+                        if (v_at_ + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(at_) * uint32_t(stride))), ((at_ + int32_t((row_ + 16 * i_))) < K));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
                         }
                     }
                     channel_x_25.producer_commit(count_x_25 + i);

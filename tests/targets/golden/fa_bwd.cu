@@ -515,9 +515,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x.full(count_x), 16384);
                         {
-                            const int32_t row_ = first_query_2;
-                            tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, row_);
-                            tma_load(channel_x.slot(count_x) + 8192, &map_q_desc, channel_x.full(count_x), 64, row_);
+                            const int32_t v_row_ = first_query_2;
+                            tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, v_row_);
+                            tma_load(channel_x.slot(count_x) + 8192, &map_q_desc, channel_x.full(count_x), 64, v_row_);
                         }
                     }
                     // cycle 639, stage 0: load weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
@@ -525,8 +525,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_weights_18.full(count_weights_18), 256);
                         {
-                            const int32_t row_ = first_query_2;
-                            bulk_load(channel_weights_18.slot(count_weights_18), lse + (row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18));
+                            const int32_t v_row_ = first_query_2;
+                            bulk_load(channel_weights_18.slot(count_weights_18), lse + (v_row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18));
                         }
                     }
                     // cycle 672, stage 0: load g (examples/ttgir/fa_bwd.sm90.ttgir:61:12)
@@ -534,9 +534,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_g.full(count_g), 16384);
                         {
-                            const int32_t row_ = first_query_2;
-                            tma_load(channel_g.slot(count_g), &map_do_desc, channel_g.full(count_g), 0, row_);
-                            tma_load(channel_g.slot(count_g) + 8192, &map_do_desc, channel_g.full(count_g), 64, row_);
+                            const int32_t v_row_ = first_query_2;
+                            tma_load(channel_g.slot(count_g), &map_do_desc, channel_g.full(count_g), 0, v_row_);
+                            tma_load(channel_g.slot(count_g) + 8192, &map_do_desc, channel_g.full(count_g), 64, v_row_);
                         }
                     }
                     // cycle 1311, stage 0: load slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
@@ -544,8 +544,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_26.full(count_slopes_26), 256);
                         {
-                            const int32_t row_ = first_query_2;
-                            bulk_load(channel_slopes_26.slot(count_slopes_26), delta + (row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26));
+                            const int32_t v_row_ = first_query_2;
+                            bulk_load(channel_slopes_26.slot(count_slopes_26), delta + (v_row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26));
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
@@ -554,9 +554,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x.full(count_x + i), 16384);
                             {
-                                const int32_t row_ = first_query_2 + (i * 64);
-                                tma_load(channel_x.slot(count_x + i), &map_q_desc, channel_x.full(count_x + i), 0, row_);
-                                tma_load(channel_x.slot(count_x + i) + 8192, &map_q_desc, channel_x.full(count_x + i), 64, row_);
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                tma_load(channel_x.slot(count_x + i), &map_q_desc, channel_x.full(count_x + i), 0, v_row_);
+                                tma_load(channel_x.slot(count_x + i) + 8192, &map_q_desc, channel_x.full(count_x + i), 64, v_row_);
                             }
                         }
                         // cycle 639, stage 0: load weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
@@ -564,8 +564,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_weights_18.full(count_weights_18 + i), 256);
                             {
-                                const int32_t row_ = first_query_2 + (i * 64);
-                                bulk_load(channel_weights_18.slot(count_weights_18 + i), lse + (row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18 + i));
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                bulk_load(channel_weights_18.slot(count_weights_18 + i), lse + (v_row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18 + i));
                             }
                         }
                         // cycle 672, stage 0: load g (examples/ttgir/fa_bwd.sm90.ttgir:61:12)
@@ -573,9 +573,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_g.full(count_g + i), 16384);
                             {
-                                const int32_t row_ = first_query_2 + (i * 64);
-                                tma_load(channel_g.slot(count_g + i), &map_do_desc, channel_g.full(count_g + i), 0, row_);
-                                tma_load(channel_g.slot(count_g + i) + 8192, &map_do_desc, channel_g.full(count_g + i), 64, row_);
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                tma_load(channel_g.slot(count_g + i), &map_do_desc, channel_g.full(count_g + i), 0, v_row_);
+                                tma_load(channel_g.slot(count_g + i) + 8192, &map_do_desc, channel_g.full(count_g + i), 64, v_row_);
                             }
                         }
                         // cycle 1311, stage 0: load slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
@@ -583,8 +583,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_26.full(count_slopes_26 + i), 256);
                             {
-                                const int32_t row_ = first_query_2 + (i * 64);
-                                bulk_load(channel_slopes_26.slot(count_slopes_26 + i), delta + (row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26 + i));
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                bulk_load(channel_slopes_26.slot(count_slopes_26 + i), delta + (v_row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26 + i));
                             }
                         }
                     }
@@ -614,12 +614,12 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12);
                     // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
                     {
-                        const int32_t row_ = first_query_2;
+                        const int32_t v_row_ = first_query_2;
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12), 0, row_);
-                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 8192, 32, row_);
-                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 16384, 64, row_);
-                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 24576, 96, row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12), 0, v_row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 8192, 32, v_row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 16384, 64, v_row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12) + 24576, 96, v_row_);
                             tma_commit();
                         }
                     }
@@ -630,12 +630,12 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12 + i);
                         // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
                         {
-                            const int32_t row_ = first_query_2 + (i * 64);
+                            const int32_t v_row_ = first_query_2 + (i * 64);
                             if (thread.leader) {
-                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i), 0, row_);
-                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 8192, 32, row_);
-                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 16384, 64, row_);
-                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 24576, 96, row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i), 0, v_row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 8192, 32, v_row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 16384, 64, v_row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 24576, 96, v_row_);
                                 tma_commit();
                             }
                         }

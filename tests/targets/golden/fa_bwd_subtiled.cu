@@ -263,15 +263,15 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 registers_fence(warp_group_dot_16);
                 // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
                 {
-                    const int32_t row0_ = first_query_2;
+                    const int32_t v_row0_ = first_query_2;
                     #pragma unroll
                     for (int p = 0; p < 8; ++p)
                         store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 0, row0_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 64, row0_);
+                        tma_add(&map_dq_desc, memory + 204800, 0, v_row0_);
+                        tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row0_);
                         tma_commit();
                     }
                     if (thread.leader) tma_wait_read<0>();
@@ -282,8 +282,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 32, row0_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 96, row0_);
+                        tma_add(&map_dq_desc, memory + 204800, 32, v_row0_);
+                        tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row0_);
                         tma_commit();
                     }
                 }
@@ -403,8 +403,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 registers_fence(warp_group_dot_20);
                 // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
                 {
-                    const int32_t row0_ = first_query_2;
-                    const int32_t row1_ = row0_ + 64;
+                    const int32_t v_row0_ = first_query_2;
+                    const int32_t v_row1_ = v_row0_ + 64;
                     if (thread.leader) tma_wait_read<0>();
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
@@ -413,8 +413,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 0, row1_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 64, row1_);
+                        tma_add(&map_dq_desc, memory + 204800, 0, v_row1_);
+                        tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row1_);
                         tma_commit();
                     }
                     if (thread.leader) tma_wait_read<0>();
@@ -425,8 +425,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 32, row1_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 96, row1_);
+                        tma_add(&map_dq_desc, memory + 204800, 32, v_row1_);
+                        tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row1_);
                         tma_commit();
                     }
                 }
@@ -586,7 +586,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     registers_fence(warp_group_dot_16);
                     // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
                     {
-                        const int32_t row0_ = first_query_2 + (i * 128);
+                        const int32_t v_row0_ = first_query_2 + (i * 128);
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
@@ -595,8 +595,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 0, row0_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 64, row0_);
+                            tma_add(&map_dq_desc, memory + 204800, 0, v_row0_);
+                            tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row0_);
                             tma_commit();
                         }
                         if (thread.leader) tma_wait_read<0>();
@@ -607,8 +607,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 32, row0_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 96, row0_);
+                            tma_add(&map_dq_desc, memory + 204800, 32, v_row0_);
+                            tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row0_);
                             tma_commit();
                         }
                     }
@@ -728,8 +728,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     registers_fence(warp_group_dot_20);
                     // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
                     {
-                        const int32_t row0_ = first_query_2 + (i * 128);
-                        const int32_t row1_ = row0_ + 64;
+                        const int32_t v_row0_ = first_query_2 + (i * 128);
+                        const int32_t v_row1_ = v_row0_ + 64;
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
@@ -738,8 +738,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 0, row1_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 64, row1_);
+                            tma_add(&map_dq_desc, memory + 204800, 0, v_row1_);
+                            tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row1_);
                             tma_commit();
                         }
                         if (thread.leader) tma_wait_read<0>();
@@ -750,8 +750,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 32, row1_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 96, row1_);
+                            tma_add(&map_dq_desc, memory + 204800, 32, v_row1_);
+                            tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row1_);
                             tma_commit();
                         }
                     }
@@ -889,9 +889,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x0.full(count_x0), 16384);
                         {
-                            const int32_t row0_ = first_query_2;
-                            tma_load(channel_x0.slot(count_x0), &map_q_desc, channel_x0.full(count_x0), 0, row0_);
-                            tma_load(channel_x0.slot(count_x0) + 8192, &map_q_desc, channel_x0.full(count_x0), 64, row0_);
+                            const int32_t v_row0_ = first_query_2;
+                            tma_load(channel_x0.slot(count_x0), &map_q_desc, channel_x0.full(count_x0), 0, v_row0_);
+                            tma_load(channel_x0.slot(count_x0) + 8192, &map_q_desc, channel_x0.full(count_x0), 64, v_row0_);
                         }
                     }
                     // cycle 609, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:62:13)
@@ -899,9 +899,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_g0.full(count_g0), 16384);
                         {
-                            const int32_t row0_ = first_query_2;
-                            tma_load(channel_g0.slot(count_g0), &map_do_desc, channel_g0.full(count_g0), 0, row0_);
-                            tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, row0_);
+                            const int32_t v_row0_ = first_query_2;
+                            tma_load(channel_g0.slot(count_g0), &map_do_desc, channel_g0.full(count_g0), 0, v_row0_);
+                            tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, v_row0_);
                         }
                     }
                     // cycle 639, stage 0: load weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
@@ -909,8 +909,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_weights_20.full(count_weights_20), 256);
                         {
-                            const int32_t row0_ = first_query_2;
-                            bulk_load(channel_weights_20.slot(count_weights_20), lse + (row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20));
+                            const int32_t v_row0_ = first_query_2;
+                            bulk_load(channel_weights_20.slot(count_weights_20), lse + (v_row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20));
                         }
                     }
                     // cycle 1311, stage 0: load slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
@@ -918,8 +918,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_28.full(count_slopes_28), 256);
                         {
-                            const int32_t row0_ = first_query_2;
-                            bulk_load(channel_slopes_28.slot(count_slopes_28), delta + (row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28));
+                            const int32_t v_row0_ = first_query_2;
+                            bulk_load(channel_slopes_28.slot(count_slopes_28), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28));
                         }
                     }
                     // cycle 1927, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:64:13)
@@ -927,10 +927,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x1.full(count_x1), 16384);
                         {
-                            const int32_t row0_ = first_query_2;
-                            const int32_t row1_ = row0_ + 64;
-                            tma_load(channel_x1.slot(count_x1), &map_q_desc, channel_x1.full(count_x1), 0, row1_);
-                            tma_load(channel_x1.slot(count_x1) + 8192, &map_q_desc, channel_x1.full(count_x1), 64, row1_);
+                            const int32_t v_row0_ = first_query_2;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            tma_load(channel_x1.slot(count_x1), &map_q_desc, channel_x1.full(count_x1), 0, v_row1_);
+                            tma_load(channel_x1.slot(count_x1) + 8192, &map_q_desc, channel_x1.full(count_x1), 64, v_row1_);
                         }
                     }
                     // cycle 2684, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:66:13)
@@ -938,10 +938,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_g1.full(count_g1), 16384);
                         {
-                            const int32_t row0_ = first_query_2;
-                            const int32_t row1_ = row0_ + 64;
-                            tma_load(channel_g1.slot(count_g1), &map_do_desc, channel_g1.full(count_g1), 0, row1_);
-                            tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, row1_);
+                            const int32_t v_row0_ = first_query_2;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            tma_load(channel_g1.slot(count_g1), &map_do_desc, channel_g1.full(count_g1), 0, v_row1_);
+                            tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, v_row1_);
                         }
                     }
                     // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
@@ -949,9 +949,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_weights_39.full(count_weights_39), 256);
                         {
-                            const int32_t row0_ = first_query_2;
-                            const int32_t row1_ = row0_ + 64;
-                            bulk_load(channel_weights_39.slot(count_weights_39), lse + (row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39));
+                            const int32_t v_row0_ = first_query_2;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            bulk_load(channel_weights_39.slot(count_weights_39), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39));
                         }
                     }
                     // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
@@ -959,9 +959,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_47.full(count_slopes_47), 256);
                         {
-                            const int32_t row0_ = first_query_2;
-                            const int32_t row1_ = row0_ + 64;
-                            bulk_load(channel_slopes_47.slot(count_slopes_47), delta + (row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47));
+                            const int32_t v_row0_ = first_query_2;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            bulk_load(channel_slopes_47.slot(count_slopes_47), delta + (v_row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47));
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
@@ -970,9 +970,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x0.full(count_x0 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                tma_load(channel_x0.slot(count_x0 + i), &map_q_desc, channel_x0.full(count_x0 + i), 0, row0_);
-                                tma_load(channel_x0.slot(count_x0 + i) + 8192, &map_q_desc, channel_x0.full(count_x0 + i), 64, row0_);
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                tma_load(channel_x0.slot(count_x0 + i), &map_q_desc, channel_x0.full(count_x0 + i), 0, v_row0_);
+                                tma_load(channel_x0.slot(count_x0 + i) + 8192, &map_q_desc, channel_x0.full(count_x0 + i), 64, v_row0_);
                             }
                         }
                         // cycle 609, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:62:13)
@@ -980,9 +980,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_g0.full(count_g0 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                tma_load(channel_g0.slot(count_g0 + i), &map_do_desc, channel_g0.full(count_g0 + i), 0, row0_);
-                                tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, row0_);
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                tma_load(channel_g0.slot(count_g0 + i), &map_do_desc, channel_g0.full(count_g0 + i), 0, v_row0_);
+                                tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, v_row0_);
                             }
                         }
                         // cycle 639, stage 0: load weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
@@ -990,8 +990,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_weights_20.full(count_weights_20 + i), 256);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                bulk_load(channel_weights_20.slot(count_weights_20 + i), lse + (row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20 + i));
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                bulk_load(channel_weights_20.slot(count_weights_20 + i), lse + (v_row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20 + i));
                             }
                         }
                         // cycle 1311, stage 0: load slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
@@ -999,8 +999,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_28.full(count_slopes_28 + i), 256);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                bulk_load(channel_slopes_28.slot(count_slopes_28 + i), delta + (row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28 + i));
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                bulk_load(channel_slopes_28.slot(count_slopes_28 + i), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28 + i));
                             }
                         }
                         // cycle 1927, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:64:13)
@@ -1008,10 +1008,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x1.full(count_x1 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                tma_load(channel_x1.slot(count_x1 + i), &map_q_desc, channel_x1.full(count_x1 + i), 0, row1_);
-                                tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, row1_);
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                tma_load(channel_x1.slot(count_x1 + i), &map_q_desc, channel_x1.full(count_x1 + i), 0, v_row1_);
+                                tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, v_row1_);
                             }
                         }
                         // cycle 2684, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:66:13)
@@ -1019,10 +1019,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_g1.full(count_g1 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                tma_load(channel_g1.slot(count_g1 + i), &map_do_desc, channel_g1.full(count_g1 + i), 0, row1_);
-                                tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, row1_);
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                tma_load(channel_g1.slot(count_g1 + i), &map_do_desc, channel_g1.full(count_g1 + i), 0, v_row1_);
+                                tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, v_row1_);
                             }
                         }
                         // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
@@ -1030,9 +1030,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_weights_39.full(count_weights_39 + i), 256);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                bulk_load(channel_weights_39.slot(count_weights_39 + i), lse + (row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39 + i));
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                bulk_load(channel_weights_39.slot(count_weights_39 + i), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39 + i));
                             }
                         }
                         // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
@@ -1040,9 +1040,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_47.full(count_slopes_47 + i), 256);
                             {
-                                const int32_t row0_ = first_query_2 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                bulk_load(channel_slopes_47.slot(count_slopes_47 + i), delta + (row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47 + i));
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                bulk_load(channel_slopes_47.slot(count_slopes_47 + i), delta + (v_row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47 + i));
                             }
                         }
                     }

@@ -71,8 +71,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
             const int32_t first_key_2_ = first_key_ * length;
-            const int32_t row0_ = int32_t(blockIdx.x);
-            const int32_t row0_3_ = row0_ * 128;
+            const int32_t v_row0_ = int32_t(blockIdx.x);
+            const int32_t row0_3_ = v_row0_ * 128;
             row0_4 = first_key_2_ + row0_3_;
             scale2_6 = product_scale2_6;
         }
@@ -740,8 +740,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
             const int32_t first_key_2_ = first_key_ * length;
-            const int32_t row0_ = int32_t(blockIdx.x);
-            const int32_t row0_3_ = row0_ * 128;
+            const int32_t v_row0_ = int32_t(blockIdx.x);
+            const int32_t row0_3_ = v_row0_ * 128;
             const int32_t row0_4_ = first_key_2_ + row0_3_;
             row1_5 = row0_4_ + 64;
             scale2_6 = product_scale2_6;
@@ -1392,8 +1392,8 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             {
                 const int32_t first_key_ = int32_t(blockIdx.y);
                 first_key_2 = first_key_ * length;
-                const int32_t row0_ = int32_t(blockIdx.x);
-                const int32_t row0_3_ = row0_ * 128;
+                const int32_t v_row0_ = int32_t(blockIdx.x);
+                const int32_t row0_3_ = v_row0_ * 128;
                 row0_4 = first_key_2 + row0_3_;
                 row1_5 = row0_4 + 64;
             }

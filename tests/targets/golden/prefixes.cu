@@ -41,8 +41,8 @@ prefixes_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_c
         uint32_t truncf_0[8][4];
         // muli.row_5 (tests/kernels/ttgir/prefixes.sm90.ttgir:32:14)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_5 = row_ * 128;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_5 = v_row_ * 128;
         }
         #pragma unroll
         for (int i_ = 0; i_ < 64; ++i_) acc_7[i_] = 0.0f;
@@ -146,8 +146,8 @@ prefixes_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_c
             int32_t row_5;
             // muli.row_5 (tests/kernels/ttgir/prefixes.sm90.ttgir:32:14)
             {
-                const int32_t row_ = int32_t(blockIdx.x);
-                row_5 = row_ * 128;
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                row_5 = v_row_ * 128;
             }
             trips_0 = max(0, (K + 63) / 64);
             {
@@ -192,8 +192,8 @@ prefixes_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_c
             int32_t row_5;
             // muli.row_5 (tests/kernels/ttgir/prefixes.sm90.ttgir:32:14)
             {
-                const int32_t row_ = int32_t(blockIdx.x);
-                row_5 = row_ * 128;
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                row_5 = v_row_ * 128;
             }
             trips_0 = max(0, (K + 63) / 64);
             {

@@ -54,6 +54,19 @@ def c_name(name: str) -> str:
     return f"v_{name}" if name in RESERVED or name in RUNTIME or _FORMS.fullmatch(name) else name
 
 
+_TEMPORARIES = """
+at b bi bits chains chunk from g i in inside inverse j k line read row scan step to turn u usual v words
+"""
+TEMPORARIES = frozenset(_TEMPORARIES.split())
+"""Variables of the generator inside of one operation, without the `_` or the number at their end."""
+
+
+def local(name: str) -> str:
+    """The variable of a user's value inside of one operation, which no temporary of the generator has."""
+    own = c_name(name)
+    return f"v_{own}_" if own.rstrip("0123456789") in TEMPORARIES else f"{own}_"
+
+
 def channel(name: str) -> str:
     return f"channel_{name}"
 

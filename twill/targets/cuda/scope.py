@@ -36,7 +36,7 @@ from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
 from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.names import c_name, channel, count
+from twill.targets.cuda.names import c_name, channel, count, local
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, number, point
 from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
@@ -268,7 +268,7 @@ class Scope:
         self.values[value.id] = name
 
     def name(self, value: Value) -> str:
-        return self.targets.get(value.id, f"{c_name(self.program.name(value.id))}_")
+        return self.targets.get(value.id, local(self.program.name(value.id)))
 
     def keeps(self, value: Value) -> bool:
         """Whether a tile is computed now, into variables."""
