@@ -1114,6 +1114,24 @@ def aged(
 
 
 @triton.jit
+def recalled(
+    q, k, v, o, N, BLOCK_N: tl.constexpr, DIM: tl.constexpr, WIDTH: tl.constexpr
+):  # fmt: skip
+    """Causal linear attention without a softmax, in tf32: two MMAs read the queries in registers, one of them the scores that another
+    one makes."""
+    n, m, e = tl.arange(0, BLOCK_N), tl.arange(0, DIM), tl.arange(0, WIDTH)
+    state = tl.zeros([DIM, WIDTH], tl.float32)
+    for i in range(0, N, BLOCK_N):
+        x = tl.load(q + (i + n)[:, None] * DIM + m[None, :]).to(tl.float32)
+        y = tl.load(k + (i + n)[None, :] * DIM + m[:, None]).to(tl.float32)
+        z = tl.load(v + (i + n)[:, None] * WIDTH + e[None, :]).to(tl.float32)
+        scores = tl.where(n[:, None] >= n[None, :], tl.dot(x, y), 0.0)
+        out = tl.dot(scores, z) + tl.dot(x, state)
+        tl.store(o + (i + n)[:, None] * WIDTH + e[None, :], out.to(tl.bfloat16))
+        state += tl.dot(y, z)
+
+
+@triton.jit
 def masked(
     q, k, v, o, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -1940,6 +1958,9 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "recalled": {
+        **dict.fromkeys("qkvo", "*bf16:16"), "N": "i32:16", "BLOCK_N": 64, "DIM": 64, "WIDTH": 32, "num_warps": 4,
+    },
     "aged": {
         **dict.fromkeys("kvs", "*fp16:16"),
         "o": "*fp32:16",
@@ -2147,6 +2168,7 @@ VARIANTS = {
     "deflated": ("deflated", {}),
     "faded": ("faded", {}),
     "aged": ("aged", {}),
+    "recalled": ("recalled", {}),
     "gram": ("gram", {}),
     "queries": ("queries", {}),
     "stacked": ("stacked", {}),

@@ -76,6 +76,7 @@ FORMS = (
         "deflated",
         "faded",
         "aged",
+        "recalled",
         "gram",
         "decayed",
         "columns",
