@@ -246,6 +246,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.prefetched import loaded_in_place
     from twill.extract.rewrite.register_transposes import in_registers
+    from twill.extract.rewrite.reshaped_broadcasts import broadcast_last
     from twill.extract.rewrite.shared_operands import staged_operands
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.rewrite.split_branches import split_branches
@@ -255,7 +256,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
     nested = unflattened(module)
-    begun = narrowed(in_registers(by_dimensions(apart(forwarded(nested)))))
+    begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )

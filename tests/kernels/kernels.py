@@ -1412,6 +1412,29 @@ def retained(q, k, v, o, M, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def gauged(
+    a, b, c, a_scales, b_scales, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, both of fp8; a row of a has a scale for BLOCK_K numbers, b one for a whole block. Scales are
+    spread over one more dimension for each of their own."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col, groups = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, tl.cdiv(K, BLOCK_K)
+    rows, one = row + tl.arange(0, BLOCK_M)[:, None], tl.arange(0, 1)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(groups):
+        own = tl.load(a_scales + rows * groups + i + one[None, :], mask=rows < M, other=0.0)
+        whole = tl.load(b_scales + col // BLOCK_N * groups + i + one[:, None] + one[None, :])
+        own = own[:, :, None].broadcast_to(BLOCK_M, 1, BLOCK_K).reshape(BLOCK_M, BLOCK_K)
+        whole = whole[:, None, :, None].broadcast_to(1, BLOCK_N, 1, BLOCK_K).reshape(BLOCK_N, BLOCK_K)
+        left = a_desc.load([row, i * BLOCK_K]).to(tl.float32) * own
+        right = b_desc.load([col, i * BLOCK_K]).to(tl.float32) * whole
+        acc = tl.dot(left, right.T, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def halves(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1871,6 +1894,10 @@ TWILL = {
     "overturned": {
         **dict.fromkeys("qkvo", "*fp32:16"), "M": "i32", "N": "i32", "DIM": 64, "BLOCK": 32, "num_warps": 4,
     },
+    "gauged": {
+        **dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*bf16:16", **dict.fromkeys(("a_scales", "b_scales"), "*fp32:16"), **SIZES,
+        **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_columns": {
@@ -2205,6 +2232,7 @@ VARIANTS = {
     "sieved": ("sieved", {}),
     "retained": ("retained", {}),
     "overturned": ("overturned", {}),
+    "gauged": ("gauged", {}),
     "halves": ("halves", {}),
     "every_other": ("every_other", {}),
     "dequantized": ("dequantized", {}),

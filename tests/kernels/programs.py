@@ -57,6 +57,7 @@ FORMS = (
         "dequantized",
         "centered",
         "tilted",
+        "gauged",
     ),
     *("sieved", "overturned"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),

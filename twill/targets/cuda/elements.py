@@ -88,7 +88,9 @@ def _same_words(tile: Held, form: Fragment | Spread, pack: str) -> bool:
 
 
 def plain(type: Tensor, address: str, one: AnyPoint) -> str:
-    """An element of a tile that lies row by row in shared memory."""
+    """An element of a tile that lies row by row in shared memory; of a tile of one element, that."""
+    if prod(type.shape) == 1:
+        return f"shared_at<{c_type(type)}>({address})"
     if isinstance(one, linear_tiles.Point):
         return f"shared_at<{c_type(type)}>({address} + {one.flat()} * sizeof({c_type(type)}))"
     along = one.layout.axes
