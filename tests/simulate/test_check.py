@@ -13,6 +13,7 @@ from tests.simulate.mutate import mutants
 from tests.simulate.test_hazards import dropped
 from twill.cli import run
 from twill.diagnostics import TwillError
+from twill.emulate.check import chosen
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
@@ -30,6 +31,23 @@ GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm
 def test_loops_run_nought_to_four_times(kernel: str) -> None:
     found = {count for trial in trials(program(kernel)) for count in trial.trips}
     assert found >= ({0, 1} if kernel == "fa_fwd_causal" else {0, 1, 2, 3, 4})
+
+
+@pytest.mark.parametrize("kernel", ["gemm_persistent", "gemm_persistent.sm100", "flattened"])
+def test_a_block_computes_several_tiles_of_several_iterations(kernel: str) -> None:
+    """The second tile begins in the middle of the slots; the PTX is executed with such a problem."""
+    (loop,) = {len(trial.trips) for trial in trials(program(kernel))}
+    assert loop == 1
+    found = {(trial.trips[0], trial.longest[0]) for trial in trials(program(kernel))}
+    assert any(each and total and 1 < each < total for total, each in found)
+    first, *_ = chosen(program(kernel))
+    assert first.continued
+
+
+def test_loops_in_loops_run_few_times() -> None:
+    """Sizes that bound two loops, one in the other, grow together."""
+    counts = [sum(filter(None, trial.trips)) for trial in trials(program("nested"))]
+    assert 1 < max(counts) < 50
 
 
 def test_sizes_are_full_and_ragged() -> None:

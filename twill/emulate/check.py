@@ -104,8 +104,14 @@ _HELP = (
 
 
 def chosen(program: Program) -> list[Trial]:
-    """Of the small problems, those with most iterations, so that buffers are used again."""
-    return sorted(trials(program), key=lambda trial: -sum(count or 0 for count in trial.trips))[:TRIALS]
+    """Of the small problems, those with most iterations, so that buffers are used again; where a loop can run
+    for several tiles, first the smallest with several iterations of each."""
+
+    def order(trial: Trial) -> tuple[bool, int]:
+        total = sum(count or 0 for count in trial.trips)
+        return not trial.continued, total if trial.continued else -total
+
+    return sorted(trials(program), key=order)[:TRIALS]
 
 
 def _request(program: Program, trial: Trial, grid: Grid) -> Request:

@@ -16,18 +16,21 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
 from twill.extract.scalars import bounding, extents, stepping
 from twill.ir.checked import Checked, CheckedRun
-from twill.ir.loop import Op, Pointer, Value
+from twill.ir.loop import Function, Op, Pointer, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
+from twill.ops.values import Operand
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
-from twill.simulate.trips import trips
+from twill.simulate.trips import longest, trips
 
 COUNTS = (0, 1, 2, 3, 4)
-"""How often loops run."""
+"""How often loops run, each time that they are entered."""
+IN_ALL = 40
+"""Iterations of one loop in a problem, at most, unless it has fewer in none."""
 STATES = 20_000
 """Of the interleavings of one count, at most."""
 LARGEST = 2048
@@ -54,7 +57,15 @@ class Trial:
     numbers: Mapping[str, float]
     grid: Mapping[str, int]
     trips: tuple[int | None, ...]
-    """Of each loop; None where it follows from memory."""
+    """Of each loop, in all; None where it follows from memory."""
+    longest: tuple[int | None, ...]
+    """The same of one time that it is entered."""
+
+    @property
+    def continued(self) -> bool:
+        """A loop is entered more than once, for several iterations each time, and not too often."""
+        pairs = zip(self.trips, self.longest, strict=True)
+        return any(total and each and 1 < each < total <= IN_ALL for total, each in pairs)
 
     @property
     def shown(self) -> str:
@@ -171,15 +182,17 @@ def trials(program: Program) -> tuple[Trial, ...]:
     that count; a middle one where every size has it. Of a loop that runs oftener, or as often as memory
     says, the smallest size."""
     tried = {size: trial for size in _sizes(program) if (trial := _trial(program, size, EXTENTS[0], 0))}
-    candidates = list(tried.values())
+    few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
+    candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
     more = [
-        next((trial for size, trial in tried.items() if size and trial.trips[loop] != 0), None)
+        next((trial for size, trial in tried.items() if size and trial.longest[loop] != 0), None)
         for loop in range(len(_loops(program)))
-        if all(trial.trips[loop] not in COUNTS[1:] for trial in candidates)
+        if all(trial.longest[loop] not in COUNTS[1:] for trial in candidates)
     ]
+    more.append(next((trial for trial in candidates if trial.continued), None))
     found = dict[tuple[int, int], list[Trial]]()
     for trial in candidates:
-        for loop, count in enumerate(trial.trips):
+        for loop, count in enumerate(trial.longest):
             if count in COUNTS:
                 found.setdefault((loop, count), []).append(trial)
     chosen = [
@@ -188,10 +201,8 @@ def trials(program: Program) -> tuple[Trial, ...]:
     ]
     chosen = [*chosen, *filter(None, more)] if chosen else candidates[-1:]
     bounds = _names(program, bounding(program.function))
-    size = max(
-        (int(value) for name, value in (chosen[-1].numbers.items() if chosen else ()) if name in bounds),
-        default=0,
-    )
+    most = max(chosen, key=_iterations)
+    size = max((int(value) for name, value in most.numbers.items() if name in bounds), default=0)
     ragged = [
         trial
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
@@ -200,6 +211,10 @@ def trials(program: Program) -> tuple[Trial, ...]:
     placed = [_placed(program, trial) for trial in [*chosen, *ragged]]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
+
+
+def _iterations(trial: Trial) -> int:
+    return sum(count or 0 for count in trial.trips)
 
 
 def _placed(program: Program, trial: Trial) -> Trial:
@@ -212,8 +227,7 @@ def _placed(program: Program, trial: Trial) -> Trial:
     for axis, place in product("yxz", range(1, PLACES)):
         grid = {**trial.grid, f"pid.{axis}": place, f"grid.{axis}": PLACES}
         if writes(function, values, memory, grid):
-            trips = tuple(_count(program, op, trial.numbers, grid) for op in _loops(program))
-            return Trial(trial.numbers, grid, trips)
+            return _counted(program, trial.numbers, grid)
     return trial
 
 
@@ -255,7 +269,7 @@ def _trial(program: Program, size: int, extent: int, pid: int) -> Trial | None:
                 else next(pitches)
             )
     grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
-    return Trial(numbers, grid, tuple(_count(program, op, numbers, grid) for op in _loops(program)))
+    return _counted(program, numbers, grid)
 
 
 def _loops(program: Program) -> tuple[Op, ...]:
@@ -268,14 +282,29 @@ def _loops(program: Program) -> tuple[Op, ...]:
     return tuple(program.op(index) for index in sorted(indices))
 
 
-def _count(program: Program, loop: Op, numbers: Mapping[str, float], grid: Mapping[str, int]) -> int | None:
+def _counted(program: Program, numbers: Mapping[str, float], grid: Mapping[str, int]) -> Trial:
+    """A trial with the trip counts of the loops."""
+    total, most = (
+        tuple(_count(program, op, numbers, grid, counted) for op in _loops(program))
+        for counted in (trips, longest)
+    )
+    return Trial(numbers, grid, total, most)
+
+
+def _count(
+    program: Program,
+    loop: Op,
+    numbers: Mapping[str, float],
+    grid: Mapping[str, int],
+    counted: Callable[[Function, Op, Mapping[int, Operand], Mapping[str, int]], int],
+) -> int | None:
     values = {
         arg.id: np.asarray(int(numbers[_name(arg)]))
         for arg in program.function.args
         if numbers.get(_name(arg), 0.5) % 1 == 0
     }
     try:
-        return trips(program.function, loop, values, grid)
+        return counted(program.function, loop, values, grid)
     except (TwillError, ZeroDivisionError, KeyError):
         return None
 

@@ -5,7 +5,7 @@ executes, those of loops around it counted. Raises TwillError where that depends
 what iterations carry, and for a step of 0.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -21,12 +21,31 @@ Values = dict[int, Operand]
 
 def trips(function: Function, loop: Op, arguments: Mapping[int, Operand], program: Mapping[str, int]) -> int:
     """`arguments` by value id, without the pointers; `program` has `pid.x`, `grid.x` and so on."""
+    return _trips(*_around(function, loop), dict(arguments), program, sum)
+
+
+def longest(
+    function: Function, loop: Op, arguments: Mapping[int, Operand], program: Mapping[str, int]
+) -> int:
+    """The same of one iteration of the loops around it, one in which it runs oftenest."""
+    return _trips(*_around(function, loop), dict(arguments), program, max)
+
+
+def _around(function: Function, loop: Op) -> tuple[Mapping[int, Op], Sequence[Op]]:
+    """All operations, and the loops around one, this last."""
     ops = {op.index: op for op in function.walk()}
     around = [op for op in ops.values() if role(op) == "for" and any(inner is loop for inner in op.inner())]
-    return _trips(ops, (*around, loop), dict(arguments), program)
+    return ops, (*around, loop)
 
 
-def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: Mapping[str, int]) -> int:
+def _trips(
+    ops: Mapping[int, Op],
+    loops: Sequence[Op],
+    values: Values,
+    program: Mapping[str, int],
+    together: Callable[[Iterable[int]], int],
+) -> int:
+    """The trip counts of all iterations of the first loop `together`."""
     loop, *inside = loops
     begin, end, step = (int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3])
     if step == 0:
@@ -37,10 +56,15 @@ def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: 
     induction = loop.regions[0].blocks[0].args[0].id
     if iterations and not any(_follows(ops, one, induction) for op in inside for one in op.operands[:3]):
         first = {**values, induction: np.asarray(begin, np.int32)}
-        return len(iterations) * _trips(ops, inside, first, program)
-    return sum(
-        _trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program)
-        for iteration in iterations
+        return together([_trips(ops, inside, first, program, together)] * len(iterations))
+    return together(
+        [
+            0,
+            *(
+                _trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program, together)
+                for iteration in iterations
+            ),
+        ]
     )
 
 
