@@ -65,6 +65,17 @@ def test_everything_wrong_is_said_at_once() -> None:
     assert "--set a=*fp16:16" in caught.value.help
 
 
+def test_the_message_names_what_was_meant() -> None:
+    """Types as CUTLASS, C and PyTorch spell them; the example is of what is missing."""
+    with pytest.raises(TwillError) as caught:
+        resolve("k", [A, N, BLOCK], {"a": "*half:16", "n": "fp33", "BLOK": 128})
+    assert "`*half:16` is no type for `a` (`*fp16:16`?)" in caught.value.message
+    assert "`fp33` is no type for `n`: write it as *fp16:16" in caught.value.message
+    assert "nor an option (`BLOCK`?)" in caught.value.message
+    assert caught.value.help is not None
+    assert "(such as --set BLOCK=128)" in caught.value.help
+
+
 def test_settings_of_the_command_line() -> None:
     texts = {"A": "128", "B": "True", "C": "*fp16:16", "D": "None", "E": "0.5"}
     assert from_text(texts) == {"A": 128, "B": True, "C": "*fp16:16", "D": None, "E": 0.5}

@@ -19,14 +19,19 @@ import ast
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 
 from twill.diagnostics import TwillError
 
 OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
 """Launch options and their defaults, which are Triton's."""
 
-TYPE = re.compile(r"(?:\**k?(?:[iu]\d+|fp\d+\w*|bf16)|nvTmaDesc|tensordesc<.+>)(?::16)?$")
-
+SCALARS = (
+    *(f"{sign}{bits}" for sign in "iu" for bits in (1, 8, 16, 32, 64)),
+    *("fp16", "bf16", "fp32", "fp64", "fp8e4nv", "fp8e5", "fp8e4b8", "fp8e5b16", "fp8e4b15"),
+)
+"""Types of numbers, as Triton's signatures spell them."""
+TYPE = re.compile(rf"(?:\**k?(?:{'|'.join(SCALARS)})|nvTmaDesc|tensordesc<.+>)(?::16)?$")
 
 DTYPE = re.compile(r"(?:tl|triton\.language|torch)\.(\w+)$")
 """A type as programs write it, such as `tl.bfloat16`."""
@@ -43,6 +48,27 @@ DTYPES = {
     **{f"{sign}int{bits}": f"{sign or 'i'}{bits}" for sign in ("", "u") for bits in (1, 8, 16, 32, 64)},
 }
 """Such names in Triton's signatures."""
+
+OTHERWISE = {
+    "half": "fp16",
+    "half_t": "fp16",
+    "f16": "fp16",
+    "bfloat16_t": "bf16",
+    "float": "fp32",
+    "f32": "fp32",
+    "double": "fp64",
+    "f64": "fp64",
+    "int": "i32",
+    "long": "i64",
+    "bool": "i1",
+    "e4m3": "fp8e4nv",
+    "f8E4M3FN": "fp8e4nv",
+    "e5m2": "fp8e5",
+    "f8E5M2": "fp8e5",
+}
+"""Names that C, CUTLASS and MLIR have for them."""
+COMMON = ("*fp16:16", "*bf16", "*fp8e4nv", "fp32", "i32:16")
+"""What a message names as examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +108,7 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
     }
     complaints = [
         *(
-            f"`{key}` is neither an argument of {name} nor an option"
+            f"`{key}` is neither an argument of {name} nor an option{_meant(key, (*known, *OPTIONS))}"
             for key in merged
             if key not in known and key not in OPTIONS
         ),
@@ -94,8 +120,10 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
         ),
     ]
     if complaints:
+        missing = [one for key, one in known.items() if key not in merged]
         raise TwillError(
-            f"{name} cannot be compiled: " + "; ".join(complaints), help=advice(name, known.values())
+            f"{name} cannot be compiled: " + "; ".join(complaints),
+            help=advice(name, missing or known.values()),
         )
     types = {key: str(merged[key]) for key, parameter in known.items() if at_run_time(parameter, merged[key])}
     return Instance(
@@ -134,8 +162,22 @@ def judged(parameter: Parameter, settings: Mapping[str, object]) -> list[str]:
     if name not in settings:
         return [f"`{name}` has no {'value' if parameter.constant else 'type'}"]
     if at_run_time(parameter, settings[name]) and not TYPE.match(str(settings[name])):
-        return [f"`{settings[name]}` is no type for `{name}`"]
+        return [f"`{settings[name]}` is no type for `{name}`{_meant_type(str(settings[name]))}"]
     return []
+
+
+def _meant(word: str, known: Iterable[str]) -> str:
+    """A name that is close to it, as a question; empty where there is none."""
+    close = get_close_matches(word, list(known), 1)
+    return f" (`{close[0]}`?)" if close else ""
+
+
+def _meant_type(text: str) -> str:
+    """The same for a type, which PyTorch, C and CUTLASS spell otherwise."""
+    stars, divisible = "*" * text.count("*"), ":16" * text.endswith(":16")
+    plain = text.strip("*").removesuffix(":16")
+    spelled = DTYPES.get(plain) or OTHERWISE.get(plain)
+    return f" (`{stars}{spelled}{divisible}`?)" if spelled else f": write it as {', '.join(COMMON)}"
 
 
 def advice(name: str, parameters: Iterable[Parameter]) -> str:
