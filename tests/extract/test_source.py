@@ -29,7 +29,7 @@ def test_a_file() -> None:
         (GEMM, "SM_100A", {}, "is compiled for sm90, not for sm100"),
         (GEMM, "sm90", {"BLOCK_M": "64"}, "--set has nothing to set"),
         ("examples/kernels.py", "sm90", {}, "examples/kernels.py has several kernels: "),
-        ("nowhere.py", "sm90", {}, "nowhere.py cannot be read"),
+        ("nowhere.py", "sm90", {}, "cannot read nowhere.py: No such file"),
         ("tests/conftest.py", "sm90", {}, "tests/conftest.py has no function with @triton.jit"),
         ("examples/kernels.py:gemm", None, {}, "can be compiled for several architectures"),
         ("examples/kernels.py:gemm", "sm80", {}, "architecture `sm80` is not supported"),
@@ -53,6 +53,44 @@ def double(x):
 """
     (tmp_path / "one.py").write_text(text)
     assert load(str(tmp_path / "one.py"), "sm90", {"x": "*fp32"}).file == "double.sm90.ttgir"
+
+
+def test_helpers_and_kernels_without_a_dot_are_not_meant(tmp_path: Path) -> None:
+    """Of a file with several functions, the one that leads to a dot and is no other's part; two of them are
+    named, and nothing else."""
+    text = """
+import triton
+import triton.language as tl
+
+
+@triton.jit
+def zero(x):
+    tl.store(x, 0.0)
+
+
+@triton.jit
+def inner(a, b, acc):
+    return tl.dot(a, b, acc)
+
+
+@triton.jit
+def outer(x, o, steps):
+    i = tl.arange(0, 64)
+    at = i[:, None] * 64 + i[None, :]
+    acc = tl.zeros((64, 64), tl.float32)
+    for step in range(steps):
+        a = tl.load(x + at)
+        acc = inner(a, a, acc)
+        x += 4096
+    tl.store(o + at, acc)
+"""
+    file = tmp_path / "several.py"
+    file.write_text(text)
+    types = {"x": "*fp16:16", "o": "*fp32:16", "steps": "i32"}
+    assert load(str(file), "sm90", types).file == "outer.sm90.ttgir"
+    file.write_text(text + text[text.index("@triton.jit\ndef outer") :].replace("outer", "other"))
+    with pytest.raises(TwillError, match="has several kernels: outer, other\n"):
+        load(str(file), "sm90", types)
 
 
 def test_binary_files(tmp_path: Path) -> None:

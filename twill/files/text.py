@@ -148,13 +148,10 @@ def _kind(value: object) -> str:
 
 def load(path: str | Path) -> str:
     """The text of a file; `TwillError` where it cannot be read as UTF-8."""
-    place = Location(str(path), 1)
     try:
         data = Path(path).read_bytes()
     except (OSError, ValueError) as error:
-        raise TwillError(
-            f"cannot read the file: {getattr(error, 'strerror', None) or error}", place
-        ) from None
+        raise TwillError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -25,6 +25,9 @@ from twill.extract.reader.dump import at_the_cut
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Module
 
+DOTS = frozenset({"dot", "dot_scaled"})
+"""Functions of Triton's language that make a loop worth scheduling."""
+
 log = logging.getLogger(__name__)
 
 
@@ -97,19 +100,22 @@ def from_python(
 
 
 def _only_kernel(file: str) -> str:
-    """The one function of a Python file with a decorator `jit`, read without executing the file. Raises
-    TwillError where there is none, or a choice."""
+    """The one kernel of a Python file, read without executing the file: the one function with a decorator
+    `jit`, or the one that no other calls and that has a dot, itself or in what it calls. Raises TwillError
+    where there is none, or a choice."""
     try:
         tree = ast.parse(Path(file).read_text(), file)
-    except (OSError, UnicodeDecodeError, SyntaxError) as problem:
-        raise TwillError(f"{file} cannot be read: {problem}") from problem
-    names = [
-        one.name
+    except OSError as problem:
+        raise TwillError(f"cannot read {file}: {problem.strerror}") from problem
+    except (UnicodeDecodeError, SyntaxError) as problem:
+        raise TwillError(f"{file} is no Python file: {problem}") from problem
+    kernels = {
+        one.name: _called(one)
         for one in tree.body
         if isinstance(one, ast.FunctionDef)
         and any(search(r"\bjit\b", ast.unparse(decorator)) for decorator in one.decorator_list)
-    ]
-    match names:
+    }
+    match _with_dots(kernels) or list(kernels):
         case [only]:
             return only
         case []:
@@ -117,9 +123,26 @@ def _only_kernel(file: str) -> str:
                 f"{file} has no function with @triton.jit",
                 help=f"name a kernel that it imports or makes otherwise: {file}:FUNCTION",
             )
-        case _:
-            several = ", ".join(names)
-            raise TwillError(f"{file} has several kernels: {several}", help=f"write {file}:{names[0]}")
+        case several:
+            names = ", ".join(several)
+            raise TwillError(f"{file} has several kernels: {names}", help=f"write {file}:{several[0]}")
+
+
+def _called(function: ast.FunctionDef) -> frozenset[str]:
+    """Names of what it calls, without their modules."""
+    calls = (node.func for node in ast.walk(function) if isinstance(node, ast.Call))
+    return frozenset(ast.unparse(call).rpartition(".")[2] for call in calls)
+
+
+def _with_dots(kernels: Mapping[str, frozenset[str]]) -> list[str]:
+    """Of functions with what they call, those that no other calls and that lead to a dot."""
+    helpers = {name for caller, names in kernels.items() for name in names if name != caller}
+
+    def leads(name: str, seen: frozenset[str]) -> bool:
+        names = kernels.get(name, frozenset())
+        return not names.isdisjoint(DOTS) or any(leads(one, seen | {name}) for one in names - seen - {name})
+
+    return [name for name in kernels if name not in helpers and leads(name, frozenset())]
 
 
 def _of_tile(
