@@ -75,6 +75,14 @@ def test_no_prediction_beats_the_units(kernel: str) -> None:
         assert found.loops[one.loop.path].interval >= 0.995 * max(asked.values())
 
 
+def test_short_runs_do_not_beat_aggregate_units() -> None:
+    """Whose first intervals have more of shared memory than those that follow."""
+    _, (one,) = loops("fa_bwd_subtiled.sm100")
+    taken = [r.cycles for op in one.problem.operations for r in op.reservations if r.unit == "smem"]
+    (found,) = predict(program("fa_bwd_subtiled.sm100"), (one,)).loops.values()
+    assert found.interval >= sum(taken)
+
+
 @pytest.mark.parametrize("kernel", ["fa_fwd_subtiled", "fa_fwd"])
 def test_no_unit_and_no_warpgroup_does_two_things_at_once(kernel: str) -> None:
     _, scheduled = loops(kernel)
@@ -167,6 +175,18 @@ def test_what_is_ready_still_takes_a_look() -> None:
     assert predicted("gemm", costs=replace(COSTS, poll=400)).interval == predicted("gemm").interval, (
         "the tensor core does, here"
     )
+
+
+def test_tensor_memory_is_free_when_a_load_from_it_is_complete() -> None:
+    """Not when it has been issued: the scores of the next iteration overwrite what is loaded."""
+    _, (one,) = loops("fa_fwd.sm100")
+    latency = one.problem.operation("get.scores_19").latency
+    events = predict(program("fa_fwd.sm100"), (one,)).events
+    loaded = {e.iteration: e.begin for e in events if e.name == "get.scores_19" and "group" in e.track}
+    written = {e.iteration: e.begin for e in events if e.name == "dot.scores_18" and e.track == "tensor"}
+    overwritten = [i for i in loaded if i + 1 in written]
+    assert len(overwritten) > 20
+    assert all(written[i + 1] >= loaded[i] + latency for i in overwritten)
 
 
 def test_a_trace_is_what_perfetto_reads() -> None:

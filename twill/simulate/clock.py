@@ -32,6 +32,8 @@ class Group:
     """The part of the operation that is still to be done."""
     began: float = 0.0
     """When it was begun."""
+    complete: float = 0.0
+    """When the results of all operations so far are there."""
     mixed: set[int] = field(default_factory=set[int])
     """Actions that were executed between the instructions of an MMA before them."""
 

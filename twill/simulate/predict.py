@@ -3,8 +3,9 @@
 Takes a program with its scheduled loops; gives the events of the run and the steady state of each loop.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.costs.model import extremes, implemented
 from twill.ir.program import Program
@@ -35,16 +36,30 @@ class Predicted:
 def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> Predicted:
     """Run every loop `trips` times. A loop that the run does not reach, in a branch that is not taken,
     is given the interval of its schedule. Raises HazardError where the program stands still."""
-    done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), paces(loops))
+    costed = paces(loops)
+    done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), costed)
     reached = {event.loop for event in done.events}
     found = {
-        one.loop.path: steady(done.events, one.loop.op.index, trips)
+        one.loop.path: _sustained(steady(done.events, one.loop.op.index, trips), one, costed)
         if one.loop.op.index in reached
         else Steady(float(round(one.solution.interval * one.problem.resolution.cycles_per_unit)), {}, {})
         for one in loops
     }
     units = dict.fromkeys(unit.name for one in loops for unit in one.problem.units)
     return Predicted(done.events, found, done, tuple(units))
+
+
+def _sustained(found: Steady, one: Scheduled, costed: Paces) -> Steady:
+    """No faster than aggregate units allow for ever: a run of a few iterations draws on what they have left
+    at its start."""
+    aggregate = {unit.name: unit.capacity for unit in one.problem.units if unit.aggregate}
+    taken = Counter[str]()
+    for (loop, _), pace in costed.items():
+        if loop == one.loop.op.index:
+            for r in pace.idle.reservations:
+                taken[r.unit] += r.cycles * r.amount
+    least = max((taken[unit] / capacity for unit, capacity in aggregate.items()), default=0.0)
+    return replace(found, interval=max(found.interval, least))
 
 
 def busy(one: Scheduled) -> float:

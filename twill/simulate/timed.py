@@ -128,7 +128,9 @@ def _by_mma(clock: Clock, barrier: str) -> bool:
 
 
 def _barrier_arrive(clock: Clock, group: Group, action: Action, it: BarrierArrive) -> None:
-    done = [end for _, end in clock.units.mmas[-1:]] if _by_mma(clock, it.barrier) else []
+    """Threads arrive when the accesses before are complete (`tcgen05.wait`), which holds up no arithmetic
+    behind them."""
+    done = [end for _, end in clock.units.mmas[-1:]] if _by_mma(clock, it.barrier) else [group.complete]
     phase = it.barrier, action.sequence(it.barrier, it.at.iteration)
     arrive(clock.barriers.arrived, phase, max([group.now, *done]))
 

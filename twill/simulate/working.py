@@ -103,6 +103,8 @@ def work(clock: Clock, group: Group, action: Action, node: str) -> bool:
         return False
     group.left = 1.0
     clock.ended[action.loop, node, iteration, group.member] = ended if streamed else group.now
+    if isinstance(action.statement, Compute):
+        group.complete = max(group.complete, ended, group.now + max(0, op.latency - op.issue) * scale)
     clock.events.append(Event(group.track, node, group.began, group.now, iteration, 0.0, action.loop))
     return True
 
