@@ -45,7 +45,7 @@ FORBIDDEN = {
 }
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
-    ("generated", "given", "kept_searches", "refusals", "subtiles", "update_groups"),
+    ("generated", "given", "hand_offs", "kept_searches", "refusals", "subtiles", "update_groups"),
     ("attempts", "loop_nest", "persistence"),
     ("candidates",),
     ("generate",),

@@ -21,8 +21,6 @@ from twill.warp.plan import Options as Lowering
 HERE = Path("tests/kernels")
 LIMIT = 60
 """Seconds for each loop."""
-GROUPS = {"fa_fwd_causal.sm100": 3}
-"""Groups of the kept schedules, where these are fewer than a search without a limit gives."""
 REGISTERS = {"fa_fwd_pairs.sm100": 184}
 """Per thread, where ptxas spills otherwise: as `twill codegen` finds."""
 
@@ -47,7 +45,6 @@ def main(names: list[str]) -> None:
         inputs = Inputs(
             str(path),
             arch=arch,
-            groups=GROUPS.get(kernel_name),
             registers=REGISTERS.get(kernel_name),
             polynomial_exp2=name in POLYNOMIAL,
         )

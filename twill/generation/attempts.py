@@ -2,13 +2,15 @@
 
 Takes the loops and a function that schedules and lowers them; gives the best of what it returns for the loops
 as they are, for every implementation that they have, with groups of their own for accumulator updates, with
-waits inside of elementwise operations, and for the part of an SM that leaves room for more thread blocks.
+waits inside of elementwise operations, with the costs of hand-offs, of each loop the fastest of these, and
+for the part of an SM that leaves room for more thread blocks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError
+from twill.generation.hand_offs import with_hand_offs
 from twill.generation.update_groups import with_update_group
 from twill.inputs import Case
 from twill.ir.problem import Problem
@@ -28,6 +30,12 @@ run may take fewer cycles than its schedule, which has the tensor core busy besi
 the bound with waits inside of the exponentials of attention (simulated)."""
 
 
+UPDATES = "updates of accumulators in a group of their own"
+DIVIDED = "waits inside of exponentials"
+HANDED = "hand-offs between groups counted"
+EACH = "each loop as it is fastest"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Attempt:
     """Schedules of the loops, and the program that follows from them."""
@@ -44,6 +52,13 @@ class Attempt:
 
         return of_block(self.program, self.loops)
 
+    def of_loops(self) -> tuple[float, ...]:
+        """The same of each loop."""
+        from twill.simulate.predict import predict
+
+        found = predict(self.program, self.loops).loops
+        return tuple(found[one.loop.path].interval for one in self.loops)
+
     def of_sm(self) -> float:
         """The same of an SM that several thread blocks share."""
         from twill.simulate.predict import of_sm
@@ -58,19 +73,34 @@ TwillError."""
 
 def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
-    own for updates of accumulators where other groups have too much to do, and with waits inside of
-    elementwise operations; the first of those that are equal."""
-    first = attempt(found, 1)
+    own for updates of accumulators where other groups have too much to do, with waits inside of elementwise
+    operations, and with the costs of hand-offs, which alone is tried where the loops have no schedule; the
+    first of those that are equal."""
+    handed = _with_hand_offs(found)
+    try:
+        first = attempt(found, 1)
+    except TwillError:
+        if handed is None:
+            raise
+        return attempt(handed, 1)
     moved, divided = _with_update_groups(first), _with_divided_waits(first)
     names = list({one.name: None for case in found for one in case.problem.implementations})
-    alone = first.cycles() if moved or divided or names else 0.0
-    best = first, alone
-    for cases in filter(None, (moved, divided)):
-        best = _faster(best, cases, attempt)
+    alone = first.cycles() if moved or divided or handed or names else 0.0
+    best, what, made = (first, alone), "", [first]
+
+    def recorded(cases: Sequence[Case], room: int) -> Attempt:
+        made.append(attempt(cases, room))
+        return made[-1]
+
+    for label, cases in ((UPDATES, moved), (DIVIDED, divided), (HANDED, handed)):
+        if cases and (other := _faster(best, cases, recorded)) is not best:
+            best, what = other, label
+    if (each := _best_of_each(made)) and (other := _faster(best, each, attempt)) is not best:
+        best, what = other, EACH
     for name in names[1:]:
         best = _faster(best, tuple(_implemented(case, name) for case in best[0].cases), attempt)
     if best[0] is not first:
-        return _with_note(*best, alone)
+        return _with_note(*best, alone, what)
     return first if moved or names else _with_more_blocks(first, attempt)
 
 
@@ -91,6 +121,15 @@ def _faster(
         return min(best, (other, cycles(other)), key=lambda one: one[1])
     except TwillError:
         return best
+
+
+def _best_of_each(made: Sequence[Attempt]) -> tuple[Case, ...] | None:
+    """The loops, each as in the attempt that is fastest in it, where no attempt is in all."""
+    if len(made) < 2 or len(made[0].loops) < 2:
+        return None
+    cycles = [one.of_loops() for one in made]
+    chosen = [min(range(len(made)), key=lambda i: cycles[i][loop]) for loop in range(len(made[0].loops))]
+    return tuple(made[i].cases[loop] for loop, i in enumerate(chosen)) if len(set(chosen)) > 1 else None
 
 
 def least_of_sm(cases: Sequence[Case]) -> float:
@@ -211,6 +250,18 @@ def _with_update_groups(one: Attempt) -> tuple[Case, ...] | None:
     return tuple(replace(case, problem=problem or case.problem) for case, problem in pairs)
 
 
+def _with_hand_offs(found: Sequence[Case]) -> tuple[Case, ...] | None:
+    """The loops to schedule with the costs of hand-offs; None where no loop has any."""
+    changed = [
+        with_hand_offs(case.problem, case.graph, case.machine) if case.graph and case.machine else None
+        for case in found
+    ]
+    if not any(changed):
+        return None
+    pairs = zip(found, changed, strict=True)
+    return tuple(replace(case, problem=problem or case.problem) for case, problem in pairs)
+
+
 def _with_divided_waits(one: Attempt) -> tuple[Case, ...] | None:
     """The loops to schedule with waits inside of elementwise operations; None where no loop has any."""
     if not any(case.divided for case in one.cases):
@@ -218,15 +269,9 @@ def _with_divided_waits(one: Attempt) -> tuple[Case, ...] | None:
     return tuple(replace(case, problem=case.divided or case.problem, divided=None) for case in one.cases)
 
 
-def _with_note(best: Attempt, cycles: float, first: float) -> Attempt:
+def _with_note(best: Attempt, cycles: float, first: float, what: str) -> Attempt:
     """The program with a note of why it has these schedules."""
     names = sorted({one.problem.implementation for one in best.loops} - {""})
-    groups = [case for case in best.cases if case.problem.apart]
-    what = [*names, *(["updates of accumulators in a group of their own"] if groups else [])]
-    what += ["waits inside of exponentials"] if _divided(best) else []
-    note = f"{', '.join(what)}: an iteration every {cycles:.0f} cycles predicted, {first:.0f} otherwise"
+    why = ", ".join([*names, *([what] if what else [])])
+    note = f"{why}: an iteration every {cycles:.0f} cycles predicted, {first:.0f} otherwise"
     return replace(best, program=replace(best.program, notes=(*best.program.notes, note)))
-
-
-def _divided(one: Attempt) -> bool:
-    return any(op.divisible for loop in one.loops for op in loop.problem.operations)

@@ -1,0 +1,69 @@
+"""Problems that count what hand-offs between groups cost."""
+
+import pytest
+
+from tests.kernels.programs import loops
+from twill.costs.model import costed
+from twill.generation.hand_offs import with_hand_offs
+from twill.ir.problem import Problem
+from twill.verify.check import check
+from twill.warp.tasks import Scheduled
+
+
+def problems(kernel: str) -> tuple[Scheduled, Problem, Problem]:
+    """The loop, its problem, and that with hand-offs."""
+    (one,) = loops(kernel)[1]
+    plain = costed(one.graph, one.machine)
+    found = with_hand_offs(plain, one.graph, one.machine)
+    assert found
+    return one, plain, found
+
+
+def test_mmas_have_a_group_of_their_own() -> None:
+    one, plain, found = problems("fa_fwd_subtiled.sm100")
+    mmas = {node.id for node in one.graph.nodes if node.kind == "mma"}
+    assert mmas in [set(ids) for ids in set(found.together) - set(plain.together)]
+    wide = {op.id for op in plain.operations if op.warps > 1} - mmas
+    assert set(found.apart) - set(plain.apart) == {(mma, op) for mma in mmas for op in wide}
+
+
+def test_tiles_stay_in_their_group_and_vectors_need_not() -> None:
+    _, plain, found = problems("fa_fwd_subtiled.sm100")
+    joined = [set(ids) for ids in set(found.together) - set(plain.together)]
+    assert any({"ffma.weights_37", "exp2.weights_38"} <= ids for ids in joined)
+    assert not any({"exp2.shrink_39", "update.acc0_60"} <= ids for ids in joined)
+
+
+def test_waits_hold_the_group_and_delay_what_they_guard() -> None:
+    one, plain, found = problems("fa_fwd_subtiled.sm100")
+    poll, barrier = one.machine.handover.poll, one.machine.handover.barrier
+    get, maximum = "get.scores0_29", "reduce_max.raised_31"
+    assert found.operation(get).issue == plain.operation(get).issue + poll
+    assert found.operation(maximum) == plain.operation(maximum), "its operand comes from its own group"
+    delays = [{e.delay for e in p.edges if (e.src, e.dst) == (get, maximum)} for p in (plain, found)]
+    assert {delay + poll for delay in delays[0]} == delays[1]
+    scores = [next(v for v in p.values if v.src == "dot.scores0_27") for p in (plain, found)]
+    assert {u.hold for u in scores[1].uses} == {u.hold + barrier for u in scores[0].uses}
+
+
+def test_operations_of_a_group_are_in_order() -> None:
+    """Also where neither is an asynchronous one."""
+    _, plain, found = problems("fa_fwd_subtiled.sm100")
+    pair = "exp2.weights_38", "reduce_sum.24"
+    blocking = [{e.blocking for e in p.edges if (e.src, e.dst) == pair} for p in (plain, found)]
+    assert blocking == [{False}, {True}]
+
+
+def test_its_schedules_are_schedules_of_the_loop() -> None:
+    """All that is counted besides makes rules stricter."""
+    one, plain, found = problems("fa_bwd_subtiled.sm100")
+    assert one.problem.apart, "kept with the costs of hand-offs"
+    assert not list(check(found, one.solution))
+    loose = [v for v in check(plain, one.solution) if v.rule not in ("SHARED", "TENSOR")]
+    assert not loose, "but for the number of slots"
+
+
+@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd_subtiled", "gemm.sm100"])
+def test_loops_without_computing_beside_tensor_memory_have_none(kernel: str) -> None:
+    (one,) = loops(kernel)[1]
+    assert with_hand_offs(costed(one.graph, one.machine), one.graph, one.machine) is None
