@@ -240,6 +240,14 @@ def test_a_launch_that_fails() -> None:
         kernel(Launcher(700))[1](**GOOD)
 
 
+@pytest.mark.parametrize(("status", "even"), [(1, "even numbers of tiles"), (9, "even first size")])
+def test_a_launch_that_pairs_refuse(status: int, even: str) -> None:
+    """What the launchers of such kernels return for tiles, or a grid, of which the last has no neighbour."""
+    with pytest.raises(TwillError) as refused:
+        kernel(Launcher(status), Library())[1](**GOOD)
+    assert even in (refused.value.help or "")
+
+
 def test_dlpack_is_read() -> None:
     whole = np.arange(24, dtype=np.float32).reshape(4, 6)
     part = seen(Exported(whole[1:, ::2]))

@@ -136,6 +136,8 @@ class Kernel:
 
 
 _ADVICE = {
+    1: "a kernel of pairs of thread blocks (--pairs) needs even numbers of tiles",
+    9: "a kernel of pairs of thread blocks (--pairs) needs an even first size of the grid",
     100: "there is no GPU",
     209: "the kernel is built for another GPU: sm_90a is Hopper (H100, H200), sm_100a is Blackwell (B200)",
     701: "a thread block does not fit: was the kernel scheduled for another machine?",
