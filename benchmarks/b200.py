@@ -70,9 +70,13 @@ a group executes alone, such as a wait before it issues an MMA, counts on these 
 TAIL = """
 Of kernels with several loops the first is counted. Warps of their own issue the MMAs of groups that compute,
 where warps are free. What is left: each wait that is passed costs 55 cycles here, a number taken over from
-sm_90, and MMAs that other warps issue are handed over by barriers which the schedule does not count, so
-groups of attention take longer than their schedules have it (see predicted). The groups that share the
-exponential unit keep their distance by dependences alone.
+sm_90, and MMAs that other warps issue are handed over by barriers which a schedule does not count. Loops are
+therefore also scheduled with the costs of hand-offs (`generation/hand_offs.py`), and the program that is
+predicted to be fastest is kept; those of fa_fwd_causal and fa_bwd_subtiled are such. Threads arrive behind a
+load from tensor memory when it is complete, and an interval is no shorter than shared memory and issue slots
+allow for ever. The groups that share the exponential unit keep their distance by dependences alone: ordering
+barriers around the exponentials (as for the tensor core on sm_90) changed nothing in the kept schedules of
+attention, since its groups already follow each other there.
 
 Accumulators that are rescaled are loaded 16 columns at a time: while a chunk is loaded, the one before is
 multiplied and stored. A tile that is reduced is loaded 32 columns at a time, and `tcgen05.wait::ld` is no
@@ -86,9 +90,15 @@ selects little waits nine times in an iteration, for one instruction each (the p
 condition of two selections from a number that the loop loads, for two each. In `panels`, which stores 2 bytes
 at a time, each element takes a comparison, and every second one a shift: the schedule charges neither.
 
-fa_fwd alone, with one tile of 128 rows, takes 1992 cycles where its schedule has 1322: 1922 without the costs
-of waits, 1900 without those of barriers, 1663 with neither. No cost of a hand-off explains the 341 cycles
-that are left. Two tiles (fa_fwd_subtiled) take 2738 where their schedule has 2308.
+fa_fwd alone, with one tile of 128 rows, takes 1992 cycles where its schedule has 1322. Of these, 329 go with
+the costs of waits and barriers. The others are a circuit of two iterations that the schedule does not have:
+the tile of weights passes between the two groups through one slot of 64 KB, and the schedule lets the next
+one be written while the exponentials still read the last, but the slot is released when all of it is read;
+behind that the first group executes, one behind the other, what the schedule overlaps (the loads of the next
+scores and their maximum, then the rescaling of the accumulator for which the MMA waits). With these costs in
+the schedule, where tiles stay in their group, an iteration takes 2056 and is predicted to take 2132, so the
+program above is kept: 128 rows in one group of four warps execute 1750 cycles of instructions. Two tiles
+(fa_fwd_subtiled), which overlap, are the faster form.
 
 Clusters of two (`--pairs`) are refused for three kernels. In fa_bwd, B of the MMAs of scores and of their
 gradients is the block's own, keys and values, and the gradient of the queries is a sum over the keys of both
