@@ -72,9 +72,9 @@ Of kernels with several loops the first is counted. Warps of their own issue the
 where warps are free. What is left: each wait that is passed costs 55 cycles here, a number taken over from
 sm_90, and MMAs that other warps issue are handed over by barriers which a schedule does not count. Loops are
 therefore also scheduled with the costs of hand-offs (`generation/hand_offs.py`), and the program that is
-predicted to be fastest is kept; those of fa_fwd_causal and fa_bwd_subtiled are such. Threads arrive behind a
-load from tensor memory when it is complete, and an interval is no shorter than shared memory and issue slots
-allow for ever. The groups that share the exponential unit keep their distance by dependences alone: ordering
+predicted to be fastest is kept: that of fa_bwd_subtiled is such, while fa_fwd_causal is faster with updates
+of accumulators in a group of their own. Threads arrive behind a load from tensor memory when it is complete,
+and an interval is no shorter than shared memory and issue slots allow for ever. The groups that share the exponential unit keep their distance by dependences alone: ordering
 barriers around the exponentials (as for the tensor core on sm_90) changed nothing in the kept schedules of
 attention, since its groups already follow each other there.
 
