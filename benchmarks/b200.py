@@ -74,9 +74,10 @@ sm_90, and MMAs that other warps issue are handed over by barriers which a sched
 therefore also scheduled with the costs of hand-offs (`generation/hand_offs.py`), and the program that is
 predicted to be fastest is kept: that of fa_bwd_subtiled is such, while fa_fwd_causal is faster with updates
 of accumulators in a group of their own. Threads arrive behind a load from tensor memory when it is complete,
-and an interval is no shorter than shared memory and issue slots allow for ever. The groups that share the exponential unit keep their distance by dependences alone: ordering
-barriers around the exponentials (as for the tensor core on sm_90) changed nothing in the kept schedules of
-attention, since its groups already follow each other there.
+and an interval is no shorter than shared memory and issue slots allow for ever. The groups that share the
+exponential unit keep their distance by dependences alone: ordering barriers around the exponentials (as for
+the tensor core on sm_90) changed nothing in the kept schedules of attention, since its groups already follow
+each other there.
 
 Accumulators that are rescaled are loaded 16 columns at a time: while a chunk is loaded, the one before is
 multiplied and stored. A tile that is reduced is loaded 32 columns at a time, and `tcgen05.wait::ld` is no
