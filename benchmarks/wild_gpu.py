@@ -6,11 +6,12 @@
     python benchmarks/wild_gpu.py report OUT                   # counts and table in reports/wild.md
 
 SNAPSHOTS is the folder of TTGIR of `benchmarks/wild.py`, BUILDS the one that its --keep wrote. CASES.py has a
-table `CASES`, as `benchmarks/wild_cases.py` has: by the name of a kernel, its launches, each with `label`,
+table `CASES`, as benchmarks/launches/cases.py has: by the name of a kernel, its launches, each with `label`,
 `numbers` (scalar arguments by name), `arrays` (by name: element type, size, and "zeros", the standard
-deviation of normal numbers or a function of the size), `grid`, and where wanted `time` (False: values only)
-and `tolerance`. Both kernels start from the same memory; whatever either has written is compared. Times are
-medians of rounds in random order with a flushed L2.
+deviation of normal numbers or a function of the size), `grid`, and where wanted `time` (False: values only),
+`tolerance`, `pointers` (arrays of addresses: by argument, the arrays) and `descriptors` (made by the host: by
+argument, the array, its shape and the block). Both kernels start from the same memory; whatever either has
+written is compared. Times are medians of rounds in random order with a flushed L2.
 """
 
 import importlib.util
@@ -89,6 +90,7 @@ def measure(builds: Path, cases: Path, out: Path) -> None:
             for case in table.get(folder.name, ()):
                 found = json.dumps({"name": folder.name, "case": case["label"], **tried(folder, case)})
                 file.write(found + "\n")
+                file.flush()
                 click.echo(found)
 
 

@@ -1,5 +1,5 @@
 # pyright: basic, reportMissingImports=false
-"""The launches that `python benchmarks/wild_gpu.py measure BUILDS benchmarks/wild_cases.py OUT` compares.
+"""The launches that `python benchmarks/wild_gpu.py measure BUILDS benchmarks/launches/cases.py OUT` compares.
 
 `CASES` has the launches of the kernels of other projects of reports/wild.md, by the kernel's name there.
 Sizes that are constants of a kernel are those it was compiled with. Ragged launches are compared, not timed.
@@ -7,8 +7,8 @@ Sizes that are constants of a kernel are those it was compiled with. Ragged laun
 
 from collections.abc import Callable, Mapping, Sequence
 
-from benchmarks.wild_arrays import Array, Case, ragged
-from benchmarks.wild_attention import (
+from benchmarks.launches.arrays import Array, Case, ragged
+from benchmarks.launches.attention import (
     chunk_backward,
     chunk_h,
     chunk_o,
@@ -25,8 +25,8 @@ from benchmarks.wild_attention import (
     tutorial_forward,
     wy,
 )
-from benchmarks.wild_paged import flexible, prefix, unified
-from benchmarks.wild_products import (
+from benchmarks.launches.paged import flexible, prefix, unified
+from benchmarks.launches.products import (
     RAGGED,
     SMS,
     SQUARE,
@@ -45,7 +45,7 @@ from benchmarks.wild_products import (
     scaled,
     split,
 )
-from benchmarks.wild_spaces import chunk_bmm, chunk_scan, chunk_state
+from benchmarks.launches.spaces import chunk_bmm, chunk_scan, chunk_state
 
 LINEAR = ((4, 4096), (2, 1000))
 """Batches and tokens of linear attention."""

@@ -3,8 +3,8 @@
 import re
 from pathlib import Path
 
-from benchmarks.wild_cases import CASES
-from benchmarks.wild_products import routed
+from benchmarks.launches.cases import CASES
+from benchmarks.launches.products import routed
 
 REPORT = Path(__file__).resolve().parents[2] / "reports" / "wild.md"
 

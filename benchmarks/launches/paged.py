@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.wild_arrays import Array, Case, by, case, given, up
+from benchmarks.launches.arrays import Array, Case, by, case, given, up
 
 PAGE = 16
 """Tokens of a page."""

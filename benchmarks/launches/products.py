@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.wild_arrays import (
+from benchmarks.launches.arrays import (
     Array,
     Case,
     bits,

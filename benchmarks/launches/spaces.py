@@ -4,7 +4,7 @@
 from collections.abc import Mapping, Sequence
 from math import ceil
 
-from benchmarks.wild_arrays import Array, Case, case, decays, positive
+from benchmarks.launches.arrays import Array, Case, case, decays, positive
 
 BATCH, TOKENS, HEADS_OF, WIDTH_OF, GROUPS, STATE = 2, 4096, 64, 64, 8, 128
 """Heads of a width; groups of heads share B and C, which have a number for each state."""

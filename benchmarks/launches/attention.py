@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import Any
 
-from benchmarks.wild_arrays import Array, Begin, Case, by, case, decays, described, given, positive
+from benchmarks.launches.arrays import Array, Begin, Case, by, case, decays, described, given, positive
 
 
 def tutorial_forward(batch: int, heads: int, tokens: int) -> Case:
