@@ -1468,6 +1468,22 @@ def every_other(
 
 
 @triton.jit
+def distant(
+    a, b, c, first, stride, M, N, K, BATCH: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c[z] = a[z, :, first:] @ b.T, where batches of a are a fixed number of elements apart: in 64 bits."""
+    row, col, z = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, tl.program_id(2)
+    m, n, ks = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    left = a + first + z.to(tl.int64) * BATCH
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = tl.load(left + m[:, None] * stride + (k + ks)[None, :])
+        y = tl.load(b + n[:, None] * K + (k + ks)[None, :])
+        acc = tl.dot(x, y.T, acc)
+    tl.store(c + (z * M + m)[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def flattened(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1862,6 +1878,10 @@ TWILL = {
     },
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
+    "distant": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
+        "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "every_other": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
@@ -2235,6 +2255,7 @@ VARIANTS = {
     "gauged": ("gauged", {}),
     "halves": ("halves", {}),
     "every_other": ("every_other", {}),
+    "distant": ("distant", {}),
     "dequantized": ("dequantized", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

@@ -54,6 +54,7 @@ FORMS = (
         "prefixes",
         "halves",
         "every_other",
+        "distant",
         "dequantized",
         "centered",
         "tilted",

@@ -67,6 +67,17 @@ def test_rows_that_wrap_around_and_a_ragged_end_become_conditions_and_extents() 
     assert conditions >= {("(%M)", 128), ("(%stride)", 8), ("(%K)", 1)}
 
 
+def test_what_would_not_fit_into_32_bits_is_a_dimension_or_a_condition() -> None:
+    """A batch of 65536 elements more for each z; an offset that an argument gives, in 64 bits."""
+    made = program("distant")
+    left = _loads(made)["%x_21"]
+    assert left
+    assert [_shown(made, one.coordinate) for one in left.dimensions] == ["(%first) + (%k)", "(%1)", "(%4)"]
+    assert [_shown(made, one.stride) for one in left.dimensions] == ["1", "(%stride)", "65536"]
+    assert [_shown(made, one) for one in left.given] == ["(%first)"]
+    assert "int64_t(first) >= 0 && int64_t(first) < 1073741824" in source(made)
+
+
 def test_rows_at_numbers_in_memory_are_left_to_copies() -> None:
     found = _loads(program("gathered_rows"))
     assert found["%x_32"] is None

@@ -39,6 +39,8 @@ ALIGNMENT = 16
 """Of what a tensor map describes, in bytes (CUDA driver API, cuTensorMapEncodeTiled)."""
 
 
+COORDINATE = 1 << 30
+"""What arguments may add to a coordinate, which has 32 bits with a sign: less than half of all."""
 LINE = 128
 """Bytes of a line of a tile from which on TMA is faster than copies. (A product of 8192 x 8192 x 4096 in
 tiles of 64 x 32 x 32, six thread blocks on an SM of an H200: 3.3 ms by copies, 8.1 ms by TMA.)"""
@@ -255,6 +257,8 @@ def _conditions(program: Program, load: TiledLoad) -> list[str]:
         if one.constant is None:
             found.append(f"{_host(program, one)} > 0")
             found += [f"({_host(program, one)}) % {multiple} == 0"] if multiple > 1 else []
+    for one in load.given:
+        found += [f"{_host(program, one)} >= 0", f"{_host(program, one)} < {COORDINATE}"]
     return found
 
 

@@ -29,6 +29,9 @@ MOST_ROWS = 256
 _VIEWS = frozenset({"broadcast", "expand", "layout"})
 MOST_RANK = 5
 """Of a tensor map."""
+FAR = 1 << 15
+"""Elements: what is multiplied by at least so many is the number of a tile of another dimension. Coordinates
+have 32 bits; the places in the grid that are multiplied have up to 16 (along y and z), as columns 31."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +62,9 @@ class TiledLoad:
     """On arguments: each must be a positive multiple of the number."""
     inside: tuple[tuple[Polynomial, int], ...] = ()
     """On the tile: each must be the number at least, or its pointers and mask are not those of the map."""
+    given: tuple[Polynomial, ...] = ()
+    """What arguments add to coordinates, and the arguments that factors of them are: none may be negative or
+    need more than 30 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +278,17 @@ class _Finder:
         assert isinstance(base.type, Pointer)
         assert isinstance(base.type.pointee, Scalar)
         unique, loose = (tuple(dict.fromkeys(one)) for one in (multiples, inside))
+        given = tuple(dict.fromkeys(one for each in dimensions for one in self._given(each.coordinate)))
         return self._possible(
-            TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique, loose)
+            TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique, loose, given)
         )
+
+    def _given(self, coordinate: Polynomial) -> Iterator[Polynomial]:
+        """What arguments add to a coordinate, and each argument that is multiplied with what changes."""
+        alone, mixed = coordinate.parted(self._argument)
+        if alone.atoms:
+            yield alone
+        yield from (one for each in mixed.atoms if self._argument(one := atom(each)))
 
     def _possible(self, load: TiledLoad) -> TiledLoad:
         """The load, if the host can make its map and the group that loads can compute its coordinates. Raises
@@ -295,15 +309,16 @@ class _Finder:
         return all(count > 0 for _, count in polynomial.terms)
 
     def _further(self, rest: Polynomial) -> tuple[list[tuple[Polynomial, Polynomial]], Polynomial]:
-        """Strides of more dimensions, each with its coordinate: products of arguments with what changes; and
-        what is left for the columns."""
+        """Strides of more dimensions, each with its coordinate: products of arguments, or of large numbers,
+        with what changes; and what is left for the columns."""
         found, columns = dict[Polynomial, Polynomial](), Polynomial()
         for product, count in rest.terms:
             fixed = tuple(one for one in product if one.start is None and one.value in self.scalars.arguments)
             moving = tuple(one for one in product if one not in fixed)
-            if fixed and moving:
-                stride = Polynomial(((fixed, 1),))
-                found[stride] = found.get(stride, Polynomial()) + Polynomial(((moving, count),))
+            if moving and (fixed or count >= FAR):
+                size, each = (1, count) if fixed else (count, 1)
+                stride = Polynomial(((fixed, size),))
+                found[stride] = found.get(stride, Polynomial()) + Polynomial(((moving, each),))
             else:
                 columns += Polynomial(((product, count),))
         return sorted(found.items()), columns
