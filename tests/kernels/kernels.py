@@ -2189,6 +2189,7 @@ VARIANTS = {
     "turned_32": ("turned", {"BLOCK_M": 32}),
     "decayed": ("decayed", {}),
     "panels": ("panels", {}),
+    "panels_cut": ("panels", {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 8}),
     "biased": ("biased", {}),
     "filled": ("biased", {"FILLED": True}),
     "unpacked": ("unpacked", {}),

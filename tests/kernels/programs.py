@@ -79,6 +79,7 @@ FORMS = (
         "faded",
         "aged",
         "recalled",
+        "panels_cut",
         "gram",
         "decayed",
         "columns",

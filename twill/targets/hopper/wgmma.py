@@ -230,16 +230,21 @@ def _first(tile: Shared, form: Fragment) -> str:
 
 
 def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
-    """The matrix descriptor of B: warpgroups that share rows have their columns."""
+    """The matrix descriptor of B: warpgroups that share rows have their columns. Where these begin inside a
+    line of the swizzle pattern, the line is that of their addresses, as where MMAs advance along K."""
     if form.across == 1:
         return _descriptor(tile, not tile.transposed, tile.address)
-    columns = form.shape[1] // form.across
-    apart = columns * tile.width if tile.transposed else columns * tile.bits // 8 // tile.width * tile.box
-    if not tile.transposed and columns * tile.bits // 8 % tile.width:
+    columns, group = form.shape[1] // form.across, f"thread.warpgroup / {form.down // 4}"
+    size = columns * tile.bits // 8
+    if tile.transposed:
+        begin = f"{group} * {columns * tile.width}"
+    elif size % tile.width == 0:
+        begin = f"{group} * {size // tile.width * tile.box}"
+    elif form.across * size <= tile.width:
+        begin = f"{group} * {size}"
+    else:
         raise refuse(program, dot, "its columns are cut inside a line of the swizzle pattern")
-    return _descriptor(
-        tile, not tile.transposed, plus(tile.address, f"thread.warpgroup / {form.down // 4} * {apart}")
-    )
+    return _descriptor(tile, not tile.transposed, plus(tile.address, begin))
 
 
 def _left_registers(program: Program, it: MmaIssue, dot: Op) -> str:
