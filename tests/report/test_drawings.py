@@ -157,6 +157,15 @@ def test_the_page_is_self_contained(result: Result) -> None:
     assert "<b>" not in html
 
 
+def test_long_cells_of_a_table_are_folded() -> None:
+    """The source of a cost is a paragraph, beside which the rows of a table would be mostly blank."""
+    result, long = RESULTS[0], "measured on a GPU, " * 20
+    op = result.problem.operations[0].id
+    html = page(result, Context(CostNotes(sources={op: long})))
+    assert f"<details><summary>{long[:120]}…</summary>{long}</details>" in html
+    assert "<details>" not in page(result, Context(CostNotes(sources={op: "short"})))
+
+
 def test_summary(golden: Callable[[str, str], None]) -> None:
     lines = [
         line

@@ -30,7 +30,7 @@ def binding_estimates(problem: Problem, bounds: Bounds, sources: Mapping[str, st
         what = f"unit {unit}" if resource else "a circuit"
         more = f" and {len(marked) - SHOWN} more" if len(marked) > SHOWN else ""
         yield (
-            f"{what} sets the bound, and the machine file calls a number an estimate in the costs of"
+            f"{what} sets the bound with costs that are estimates in the machine file:"
             f" {', '.join(marked[:SHOWN])}{more} ({len(marked)} of its {len(binding)} operations)"
         )
 

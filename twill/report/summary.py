@@ -120,7 +120,7 @@ def _memory(problem: Problem, solution: Solution) -> Iterator[Pair]:
             yield from [(label, ", ".join(slots))] if slots else []
     if solution.groups:
         total = sum(32 * group.warps * group.registers for group in solution.groups if group.warps > 1)
-        yield "registers", f"{total} of {limits.registers_total} granted to the wide groups"
+        yield "registers", f"{total} of {limits.registers_total} granted to groups of several warps"
 
 
 def _evidence(result: Result) -> Iterator[Pair]:
