@@ -22,6 +22,7 @@ NUMBERS = {
     "L": 1,
     "groups": 5,
     "taps": 2,
+    "first": 8,
     "slope": 0.125,
     "stride": 256,
     "a_stride": 256,

@@ -1137,7 +1137,7 @@ MUTANTS = (
         "return max(loop.stages - 1, *offsets, 0)",
         "return max(loop.stages - 1, 0)",
         "slots are not released where a loop has fewer iterations than stages",
-        ("overwritten_random1.sm100",),
+        (),
         ("tests/warp/test_random_schedules.py",),
     ),
     Mutant(
@@ -1183,6 +1183,39 @@ MUTANTS = (
         "a copy of an accumulator may move behind the issue of the MMA that overwrites it",
         ("straight",),
         ("tests/targets/test_cuda.py::test_a_copy_of_an_accumulator_is_fenced",),
+    ),
+    Mutant(
+        "accumulator-of-two-mmas",
+        "twill/extract/rewrite/kept_accumulators.py",
+        "any(other is not mma and other.operands[2] is tile for other in mmas)",
+        "False",
+        "two MMAs add to the registers of one accumulator",
+        ("rivals",),
+    ),
+    Mutant(
+        "accumulator-read-behind",
+        "twill/extract/rewrite/kept_accumulators.py",
+        "_read_behind(block, mma, tile))",
+        "False)",
+        "an MMA overwrites an accumulator that is read behind it",
+        ("rivals",),
+    ),
+    Mutant(
+        "half-of-a-load-in-its-slot",
+        "twill/extract/dependence/fold.py",
+        "self._loaded(contents[0], _all_of_it)",
+        "self._loaded(contents[0])",
+        "an operand that is half of a loaded tile is looked for in the slot of the load",
+        ("every_other",),
+    ),
+    Mutant(
+        "far-batches-are-columns",
+        "twill/targets/cuda/tiled_loads.py",
+        "(fixed or count >= FAR)",
+        "fixed",
+        "numbers of 64 bits are added to a coordinate of 32",
+        (),
+        ("tests/targets/test_tiled_loads.py",),
     ),
     # --- the launcher ---
     Mutant(
