@@ -1,10 +1,15 @@
 """Problems that count what hand-offs between groups cost."""
 
+from collections.abc import Sequence
+
 import pytest
 
-from tests.kernels.programs import loops
+from tests.kernels.programs import loops, program
 from twill.costs.model import costed
+from twill.diagnostics import TwillError
+from twill.generation.attempts import Attempt, fastest
 from twill.generation.hand_offs import with_hand_offs
+from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.verify.check import check
 from twill.warp.tasks import Scheduled
@@ -67,3 +72,71 @@ def test_its_schedules_are_schedules_of_the_loop() -> None:
 def test_loops_without_computing_beside_tensor_memory_have_none(kernel: str) -> None:
     (one,) = loops(kernel)[1]
     assert with_hand_offs(costed(one.graph, one.machine), one.graph, one.machine) is None
+
+
+def attempted(kernel: str) -> tuple[Sequence[Case], Attempt]:
+    found = cases(Inputs(f"examples/ttgir/{kernel}.ttgir", arch="sm100"))
+    return found, Attempt(found, program(kernel), loops(kernel)[1], {}, {})
+
+
+@pytest.mark.parametrize(("late", "tried"), [(0, 1), (1, 2)])
+def test_they_are_counted_where_a_program_is_late(
+    monkeypatch: pytest.MonkeyPatch, late: int, tried: int
+) -> None:
+    found, first = attempted("fa_bwd.sm100")
+    calls = list[Problem]()
+
+    def cycles(one: Attempt) -> float:
+        return one.scheduled() + late
+
+    def without_more(one: Attempt, _: object) -> Attempt:
+        return one
+
+    monkeypatch.setattr(Attempt, "cycles", cycles)
+    monkeypatch.setattr("twill.generation.attempts._with_more_blocks", without_more)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        calls.append(given[0].problem)
+        return first
+
+    assert fastest(found, attempt) is first
+    assert [bool(problem.apart) for problem in calls] == [False, True][:tried]
+
+
+def test_they_are_counted_where_there_is_no_other_schedule() -> None:
+    found, first = attempted("fa_bwd.sm100")
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        if not given[0].problem.apart:
+            raise TwillError("no schedule")
+        return first
+
+    assert fastest(found, attempt) is first
+
+
+def test_each_loop_is_taken_as_it_is_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first with hand-offs counted, the second without: what is known of both makes a third attempt."""
+    found, first = attempted("fa_fwd_causal.sm100")
+    made = list[tuple[bool, ...]]()
+    times: dict[tuple[bool, ...], tuple[float, ...]] = {
+        (False, False): (3e4, 3e4),
+        (True, True): (2e4, 5e4),
+        (True, False): (2e4, 3e4),
+    }
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        made.append(tuple(len(case.problem.apart) > 3 for case in given))
+        return Attempt(tuple(given), first.program, first.loops, {}, {})
+
+    def of_loops(one: Attempt) -> tuple[float, ...]:
+        return times[tuple(len(case.problem.apart) > 3 for case in one.cases)]
+
+    def cycles(one: Attempt) -> float:
+        return sum(of_loops(one))
+
+    monkeypatch.setattr(Attempt, "of_loops", of_loops)
+    monkeypatch.setattr(Attempt, "cycles", cycles)
+    best = fastest(found, attempt)
+    assert made[-1] == (True, False)
+    assert best.cycles() == 5e4
+    assert "each loop as it is fastest" in best.program.notes[-1]

@@ -52,6 +52,10 @@ class Attempt:
 
         return of_block(self.program, self.loops)
 
+    def scheduled(self) -> float:
+        """Machine cycles of the schedules."""
+        return sum(one.solution.interval * one.problem.resolution.cycles_per_unit for one in self.loops)
+
     def of_loops(self) -> tuple[float, ...]:
         """The same of each loop."""
         from twill.simulate.predict import predict
@@ -74,8 +78,8 @@ TwillError."""
 def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
     own for updates of accumulators where other groups have too much to do, with waits inside of elementwise
-    operations, and with the costs of hand-offs, which alone is tried where the loops have no schedule; the
-    first of those that are equal."""
+    operations, and with the costs of hand-offs where the program takes longer than its schedule, or there is
+    none; the first of those that are equal."""
     handed = _with_hand_offs(found)
     try:
         first = attempt(found, 1)
@@ -86,6 +90,7 @@ def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
     moved, divided = _with_update_groups(first), _with_divided_waits(first)
     names = list({one.name: None for case in found for one in case.problem.implementations})
     alone = first.cycles() if moved or divided or handed or names else 0.0
+    handed = handed if alone > first.scheduled() else None
     best, what, made = (first, alone), "", [first]
 
     def recorded(cases: Sequence[Case], room: int) -> Attempt:
@@ -108,7 +113,7 @@ def _faster(
     best: tuple[Attempt, float],
     cases: Sequence[Case],
     attempt: Solving,
-    cycles: Callable[[Attempt], float] = Attempt.cycles,
+    cycles: Callable[[Attempt], float] = lambda one: one.cycles(),
     room: int = 1,
 ) -> tuple[Attempt, float]:
     """The best attempt so far, or one with these cases that is predicted to take fewer cycles, with these.
