@@ -1,12 +1,17 @@
 """Iterations in flight are raised where the lower bound needs more, and no further where none help."""
 
 from dataclasses import replace
+from random import Random
 
+from tests.properties.tiny import tiny_problem
+from twill.engine.partitions import partitions
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
 from twill.ir.search import Options, Progress
 from twill.modulo.start import start
 from twill.pipeline import solve
+from twill.smt import cpsat
 from twill.smt.early import early
+from twill.smt.lowest import lowest
 from twill.smt.search import search
 from twill.smt.setting import Evidence, Setting
 from twill.verify import check
@@ -71,3 +76,28 @@ def test_without_an_early_answer_one_without_overlap_is_found() -> None:
     assert found.in_flight(problem) == 1
     assert found.interval == max(begin.shortest, begin.low + begin.low // 256)
     assert [event.detail for event in events if event.what == "trying"][-1] == "without overlap of iterations"
+
+
+def test_the_lowest_interval_is_decided_under_any_partition() -> None:
+    """What is found keeps every rule, also under partitions that are not natural; what is refuted has no
+    schedule."""
+    found = unnatural = refuted = 0
+    for random in map(Random, range(150)):
+        problem = tiny_problem(random)
+        begin = start(problem)
+        if begin.infeasible:
+            continue
+        natural = partitions(problem)
+        setting = Setting(problem, Options(), 3, lambda event: None, natural, (), 0.5, begin.shortest)
+        evidence = lowest(setting, Evidence(begin.low, begin.top))
+        if evidence.best is not None:
+            found += 1
+            unnatural += evidence.best.group not in natural
+            assert evidence.best.interval == begin.low
+            assert check(problem, evidence.best) == ()
+        known = evidence.known(begin.low, 3) or (evidence.low > begin.low)
+        refuted += bool(known)
+        assert not known or cpsat.attempt(problem, begin.low, 3).refuted
+    assert found >= 30
+    assert unnatural >= 3
+    assert refuted >= 3

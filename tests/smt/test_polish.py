@@ -104,7 +104,7 @@ def test_fewer_groups_count_only_where_they_can_issue_it() -> None:
         found = cpsat.attempt(replace(problem, apart=(("alu", "sfu"),)), 10, 2).solution
         assert found is not None
         assert len(found.groups) == 2
-        assert issuable(problem, found)
+        assert issuable(problem, 10, found.group)
         assert proven(problem, found, joint=True, in_order=False).groups == (groups == 2)
         best, unproven = Polish(setting(problem), found).run()
         assert check(problem, best) == ()
@@ -115,6 +115,6 @@ def test_where_no_group_could_issue_it_fewer_groups_count() -> None:
     problem = _two_halves(11)
     found = cpsat.attempt(replace(problem, apart=(("alu", "sfu"),)), 10, 2).solution
     assert found is not None
-    assert not issuable(problem, found)
+    assert not issuable(problem, 10, found.group)
     best, _ = Polish(setting(problem), found).run()
     assert len(best.groups) == 1

@@ -71,13 +71,13 @@ def proven(problem: Problem, found: Solution, *, joint: bool, in_order: bool, le
     )
 
 
-def issuable(problem: Problem, found: Solution) -> bool:
+def issuable(problem: Problem, interval: Time, labels: Labels) -> bool:
     """No group has more to issue in one iteration than fits an interval; more of it the rules allow, but no
     warp issues two instructions at once."""
     issued = defaultdict[int, Time](int)
-    for op, group in zip(problem.operations, found.group, strict=True):
+    for op, group in zip(problem.operations, labels, strict=True):
         issued[group] += 0 if op.variable else problem.held(op)
-    return max(issued.values(), default=0) <= found.interval
+    return max(issued.values(), default=0) <= interval
 
 
 def least_groups(problem: Problem, found: Solution) -> int:
@@ -85,7 +85,7 @@ def least_groups(problem: Problem, found: Solution) -> int:
     interval."""
     rest = [problem.held(op) for op in problem.operations if not op.variable]
     loads = len(rest) < len(problem.operations)
-    needed = -(-sum(rest) // found.interval) if issuable(problem, found) else 0
+    needed = -(-sum(rest) // found.interval) if issuable(problem, found.interval, found.group) else 0
     return loads + max(bool(rest), needed)
 
 

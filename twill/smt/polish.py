@@ -18,7 +18,7 @@ from typing import Literal
 
 from twill.engine import decode
 from twill.engine.parallel import NOTHING
-from twill.engine.partitions import under
+from twill.engine.partitions import Labels, under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem
 from twill.ir.schedule import Solution
@@ -74,7 +74,7 @@ class Polish:
     @property
     def issuable(self) -> bool:
         """No group of the best has more to issue than fits an interval, and none may have from now on."""
-        return self.joint and issuable(self.problem, self.best)
+        return self.joint and issuable(self.problem, self.best.interval, self.best.group)
 
     def _met(self, *, length: bool = False) -> Proven:
         """The goals at their lower bounds, which need no solver; the length only where it counts."""
@@ -117,7 +117,11 @@ class Polish:
         these alone, with as many in flight as the answer has."""
         fewer, most = self._within(count), self.setting.in_flight
         few = self.setting.few(self.best.interval)
-        natural = [under(fewer, labels) for labels in self.setting.candidates if len(set(labels)) == count]
+        natural = [
+            under(fewer, labels)
+            for labels in self.setting.candidates
+            if len(set(labels)) == count and self._counts(labels)
+        ]
         if self.alone:
             few = max(few, self.best.in_flight(self.problem))
             probes = (self._probe(one, few, LARGE_SHARE, 0, self.alone) for one in natural)
@@ -144,11 +148,20 @@ class Polish:
         level: Literal[0, 2] = 2,
         alike: tuple[Family, ...] = (),
     ) -> Probe:
-        budget, tactics = (
-            self.setting.budget(work),
-            Tactics(linearization=level, shifted=alike, issuable=self.issuable),
-        )
-        return cpsat.attempt(problem, self.best.interval, in_flight, budget=budget, tactics=tactics)
+        """Of all schedules first; where what was found does not count, of those that do, unless a partition
+        is given."""
+        given = problem.apart != self.problem.apart
+        for narrow in (False, True) if self.issuable and not given else (False,):
+            budget = self.setting.budget(work)
+            tactics = Tactics(linearization=level, shifted=alike, issuable=narrow)
+            probe = cpsat.attempt(problem, self.best.interval, in_flight, budget=budget, tactics=tactics)
+            if probe.refuted or (probe.solution is not None and self._counts(probe.solution.group)):
+                return probe
+        return NOTHING
+
+    def _counts(self, labels: Labels) -> bool:
+        """A schedule under this partition is as good as the best in what its groups are to issue."""
+        return not self.issuable or issuable(self.problem, self.best.interval, labels)
 
     def _channels(self) -> bool:
         """With as many iterations in flight as the answer has first, which is quick, then with all, which

@@ -20,6 +20,7 @@ from twill.smt.causes import cause
 from twill.smt.cpsat import Tactics
 from twill.smt.early import early, soon
 from twill.smt.explain import explain
+from twill.smt.lowest import hopeless, lowest
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import LARGE, QUICK, Race, Stage, decide
@@ -193,7 +194,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     evidence = _at_once(setting, evidence)
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
-    before, evidence = evidence.best, early(setting, evidence) if evidence.open else evidence
+    before, evidence = evidence.best, _first(setting, evidence)
     if evidence.best is not before:
         evidence, agenda = _settled(setting, evidence, agenda)
     while evidence.open and setting.remaining > 0:
@@ -204,6 +205,16 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
+
+
+def _first(setting: Setting, evidence: Evidence) -> Evidence:
+    """An early answer, and the lowest interval under any partition: that first where no natural partition
+    could issue its work there."""
+    if evidence.open and hopeless(setting, evidence.low):
+        evidence = lowest(setting, evidence)
+        return early(setting, evidence) if evidence.open else evidence
+    evidence = early(setting, evidence) if evidence.open else evidence
+    return lowest(setting, evidence) if evidence.open else evidence
 
 
 def _at_once(setting: Setting, evidence: Evidence) -> Evidence:

@@ -1,0 +1,55 @@
+"""The lowest interval under any partition, soon: a schedule there ends the search.
+
+Natural partitions are tried first elsewhere (`twill.smt.early`); where the groups of each have more to issue
+than fits the interval, another partition is needed, and the complete model finds it among few.
+"""
+
+from dataclasses import replace
+
+from twill.engine.parallel import NOTHING
+from twill.ir.problem import Time
+from twill.modulo.simplest import issuable
+from twill.smt import cpsat
+from twill.smt.cpsat import Tactics
+from twill.smt.setting import Evidence, Setting
+
+ISSUABLE, ANY = 2.0, 0.5
+"""Shares of work for schedules whose groups can issue what they have, and for all."""
+
+LARGE = 48
+"""Operations above which it is left out: stating the complete model takes seconds."""
+
+FINDING = Tactics(linearization=0)
+
+
+def hopeless(setting: Setting, interval: Time) -> bool:
+    """No natural partition has groups that can issue what they have within this interval."""
+    return _applies(setting) and not any(
+        issuable(setting.problem, interval, labels) for labels in setting.candidates
+    )
+
+
+def lowest(setting: Setting, evidence: Evidence) -> Evidence:
+    """The lowest interval by the complete model, with one more iteration in flight than few: what is there
+    may need a partition that is not natural. First of schedules whose groups have no more to issue than fits
+    the interval, which leaves few partitions; a refutation of the others is one for so many in flight."""
+    if not _applies(setting):
+        return evidence
+    low, most = evidence.low, min(setting.few(evidence.low) + 1, setting.in_flight)
+    setting.tell("trying", "cpsat", low, "under any partition")
+    probe = NOTHING
+    for narrow, shares in ((True, ISSUABLE), (False, ANY)):
+        budget, tactics = setting.budget(shares * setting.work), replace(FINDING, issuable=narrow)
+        probe = cpsat.attempt(setting.problem, low, most, budget=budget, tactics=tactics)
+        if probe.solution is not None:
+            setting.tell("feasible", "cpsat", low)
+            return evidence.found(probe.solution)
+    refutation = probe.refutation(low, most, below=setting.problem.monotone)
+    if refutation and most == setting.in_flight:
+        return evidence.excluding(refutation)
+    return evidence.partly_excluding(refutation) if setting.problem.monotone else evidence
+
+
+def _applies(setting: Setting) -> bool:
+    auto = setting.options.engine in ("auto", "cpsat")
+    return auto and setting.joint and len(setting.problem.operations) <= LARGE
