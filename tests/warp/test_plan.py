@@ -9,7 +9,7 @@ from twill.diagnostics import TwillError
 from twill.generation.loop_nest import program
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
-from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound, Result, Solution
+from twill.ir.schedule import Bounds, Reason, RecurrenceBound, ResourceBound, Result, Solution
 from twill.targets.hopper import TARGET
 from twill.warp.listing import text
 from twill.warp.lower import lower
@@ -80,6 +80,15 @@ def test_a_kernel_without_schedule_is_refused() -> None:
     with pytest.raises(TwillError, match="has no schedule") as refuted:
         program(CASES, lambda problem: Result(problem, "infeasible", BOUNDS, 1))
     assert "--time-limit" not in (refuted.value.help or ""), "more time does not help"
+
+
+def test_a_kernel_without_schedule_is_refused_by_the_limit_that_excludes_it() -> None:
+    reasons = (Reason("registers", "the group of dot needs at least 280 registers per thread, has 255"),)
+    with pytest.raises(
+        TwillError, match=r"has no schedule \(infeasible\): the group of dot .* 280"
+    ) as refuted:
+        program(CASES, lambda problem: Result(problem, "infeasible", BOUNDS, 1, reasons=reasons))
+    assert "tiles smaller" in (refuted.value.help or "")
 
 
 @pytest.mark.parametrize("fitting", [True, False])
