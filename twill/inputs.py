@@ -240,6 +240,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.induction import from_iteration
     from twill.extract.rewrite.invariant import hoisted
     from twill.extract.rewrite.kept_accumulators import kept
+    from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
     from twill.extract.rewrite.literal_layouts import literal_layouts
     from twill.extract.rewrite.narrow_exchanges import narrowed
     from twill.extract.rewrite.narrow_modules import WARPS, widened
@@ -261,7 +262,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
     plain = without_tensor_copies(loaded_in_place(from_iteration(in_loops(split_branches(kept(flat))))))
-    return literal_layouts(on_the_device(loaded_early(plain)), everywhere=everywhere)
+    settled = on_the_device(loaded_early(lanes_down_rows(plain)))
+    return literal_layouts(settled, everywhere=everywhere)
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:

@@ -65,7 +65,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     const uint32_t read_0_at = channel_pair_8.slot(count_pair_8);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + ((thread.lane & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + ((thread.lane & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
+                        load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 7) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
                 }
@@ -75,7 +75,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     const uint32_t read_0_at = channel_pair_8.slot(count_pair_8);
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_)
-                        load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + ((thread.lane & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + ((thread.lane & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
+                        load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 7) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) andi_6[i_] = int8_t(read_0[((i_ & 15))] & 15);
                 }
@@ -109,7 +109,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         const uint32_t read_0_at = channel_pair_8.slot(count_pair_8 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
-                            load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + ((thread.lane & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + ((thread.lane & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
+                            load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 7) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) shrsi_8[i_] = (read_0[((i_ & 15))] >> 4);
                     }
@@ -123,7 +123,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         for (int i_ = 0; i_ < 8; ++i_) both_9_[i_] = pack_f16(nearby<-8>(subi_10[(((2 * i_) & 15))]), nearby<-8>(subi_10[(((2 * i_ + 1) & 15))]));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__half>(channel_both_12.slot(count_both_12 + i - 1) + ((i_ & 31)) * 2 / 128 * 8192 + ((thread.lane & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 128 + ((thread.lane & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = __half((((i_ & 1)) ? unpack_f16(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : unpack_f16(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2)));
+                            shared_at<__half>(channel_both_12.slot(count_both_12 + i - 1) + ((i_ & 31)) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = __half((((i_ & 1)) ? unpack_f16(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : unpack_f16(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2)));
                     }
                     fence_async_shared();
                     wgmma_wait<0>();
@@ -134,7 +134,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                         const uint32_t read_0_at = channel_pair_8.slot(count_pair_8 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_)
-                            load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + ((thread.lane & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 64 + ((thread.lane & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
+                            load_elements<16>(read_0, i_ * 16, read_0_at + (((i_ * 16) & 15)) * 1 / 64 * 4096 + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 7) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64) ^ (((i_ * 16) & 15)) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) andi_6[i_] = int8_t(read_0[((i_ & 15))] & 15);
                     }
@@ -184,7 +184,7 @@ unpacked_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
                     for (int i_ = 0; i_ < 8; ++i_) both_9_[i_] = pack_f16(nearby<-8>(subi_10[(((2 * i_) & 15))]), nearby<-8>(subi_10[(((2 * i_ + 1) & 15))]));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<__half>(channel_both_12.slot(count_both_12 + n - 1) + ((i_ & 31)) * 2 / 128 * 8192 + ((thread.lane & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 8) * 128 + ((thread.lane & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = __half((((i_ & 1)) ? unpack_f16(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : unpack_f16(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2)));
+                        shared_at<__half>(channel_both_12.slot(count_both_12 + n - 1) + ((i_ & 31)) * 2 / 128 * 8192 + (((thread.lane >> 3) & 3) * 32) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 32) * 2 % 128) ^ ((i_ & 31)) * 2 % 128)) = __half((((i_ & 1)) ? unpack_f16(both_9_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2) : unpack_f16(v_both_[(((i_ >> 1) & 15)) / 2], (((i_ >> 1) & 15)) % 2)));
                 }
                 fence_async_shared();
                 wgmma_wait<0>();
