@@ -58,8 +58,8 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
         uint32_t truncf_6[16];
         // sitofp.bias_9 (tests/kernels/ttgir/biased_low.sm100.ttgir:35:15)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_1 = row_ * 64;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_1 = v_row_ * 64;
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_) bias_9[i_] = float(wrap_add(int32_t((thread.lane & 15) + (thread.warp & 3) * 16), int32_t((i_ & 31) + ((thread.lane >> 4) & 1) * 32)));
         }
@@ -235,8 +235,8 @@ biased_kernel(const __grid_constant__ CUtensorMap map_a_desc, const __grid_const
             int32_t row_1;
             // muli.row_1 (tests/kernels/ttgir/biased_low.sm100.ttgir:25:14)
             {
-                const int32_t row_ = int32_t(blockIdx.x);
-                row_1 = row_ * 64;
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                row_1 = v_row_ * 64;
             }
             // load x (tests/kernels/ttgir/biased_low.sm100.ttgir:26:10)
             channel_x.producer_acquire(count_x);

@@ -587,7 +587,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     dependence11.arrive(count_dependence11 + i);
                     // cycle 3539, stage 1: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:140:7)
                     {
-                        const int32_t row0_ = first_query_0 + ((i - 1) * 128);
+                        const int32_t v_row0_ = first_query_0 + ((i - 1) * 128);
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_2_barrier, 256);
                         #pragma unroll
@@ -595,17 +595,17 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         fence_async_shared();
                         named_barrier_sync(group_2_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 188416, 0, row0_);
-                            tma_add(&map_dq_desc, memory + 188416 + 8192, 32, row0_);
-                            tma_add(&map_dq_desc, memory + 188416 + 16384, 64, row0_);
-                            tma_add(&map_dq_desc, memory + 188416 + 24576, 96, row0_);
+                            tma_add(&map_dq_desc, memory + 188416, 0, v_row0_);
+                            tma_add(&map_dq_desc, memory + 188416 + 8192, 32, v_row0_);
+                            tma_add(&map_dq_desc, memory + 188416 + 16384, 64, v_row0_);
+                            tma_add(&map_dq_desc, memory + 188416 + 24576, 96, v_row0_);
                             tma_commit();
                         }
                     }
                     // cycle 3855, stage 1: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:145:7)
                     {
-                        const int32_t row0_ = first_query_0 + ((i - 1) * 128);
-                        const int32_t row1_ = row0_ + 64;
+                        const int32_t v_row0_ = first_query_0 + ((i - 1) * 128);
+                        const int32_t v_row1_ = v_row0_ + 64;
                         if (thread.leader) tma_wait_read<0>();
                         named_barrier_sync(group_2_barrier, 256);
                         #pragma unroll
@@ -613,10 +613,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         fence_async_shared();
                         named_barrier_sync(group_2_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 188416, 0, row1_);
-                            tma_add(&map_dq_desc, memory + 188416 + 8192, 32, row1_);
-                            tma_add(&map_dq_desc, memory + 188416 + 16384, 64, row1_);
-                            tma_add(&map_dq_desc, memory + 188416 + 24576, 96, row1_);
+                            tma_add(&map_dq_desc, memory + 188416, 0, v_row1_);
+                            tma_add(&map_dq_desc, memory + 188416 + 8192, 32, v_row1_);
+                            tma_add(&map_dq_desc, memory + 188416 + 16384, 64, v_row1_);
+                            tma_add(&map_dq_desc, memory + 188416 + 24576, 96, v_row1_);
                             tma_commit();
                         }
                     }
@@ -630,7 +630,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 dependence7.arrive(count_dependence7 + n - 1);
                 // cycle 3539, stage 1: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:140:7)
                 {
-                    const int32_t row0_ = first_query_0 + ((n - 1) * 128);
+                    const int32_t v_row0_ = first_query_0 + ((n - 1) * 128);
                     if (thread.leader) tma_wait_read<0>();
                     named_barrier_sync(group_2_barrier, 256);
                     #pragma unroll
@@ -638,17 +638,17 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     fence_async_shared();
                     named_barrier_sync(group_2_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 188416, 0, row0_);
-                        tma_add(&map_dq_desc, memory + 188416 + 8192, 32, row0_);
-                        tma_add(&map_dq_desc, memory + 188416 + 16384, 64, row0_);
-                        tma_add(&map_dq_desc, memory + 188416 + 24576, 96, row0_);
+                        tma_add(&map_dq_desc, memory + 188416, 0, v_row0_);
+                        tma_add(&map_dq_desc, memory + 188416 + 8192, 32, v_row0_);
+                        tma_add(&map_dq_desc, memory + 188416 + 16384, 64, v_row0_);
+                        tma_add(&map_dq_desc, memory + 188416 + 24576, 96, v_row0_);
                         tma_commit();
                     }
                 }
                 // cycle 3855, stage 1: store (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:145:7)
                 {
-                    const int32_t row0_ = first_query_0 + ((n - 1) * 128);
-                    const int32_t row1_ = row0_ + 64;
+                    const int32_t v_row0_ = first_query_0 + ((n - 1) * 128);
+                    const int32_t v_row1_ = v_row0_ + 64;
                     if (thread.leader) tma_wait_read<0>();
                     named_barrier_sync(group_2_barrier, 256);
                     #pragma unroll
@@ -656,10 +656,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     fence_async_shared();
                     named_barrier_sync(group_2_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 188416, 0, row1_);
-                        tma_add(&map_dq_desc, memory + 188416 + 8192, 32, row1_);
-                        tma_add(&map_dq_desc, memory + 188416 + 16384, 64, row1_);
-                        tma_add(&map_dq_desc, memory + 188416 + 24576, 96, row1_);
+                        tma_add(&map_dq_desc, memory + 188416, 0, v_row1_);
+                        tma_add(&map_dq_desc, memory + 188416 + 8192, 32, v_row1_);
+                        tma_add(&map_dq_desc, memory + 188416 + 16384, 64, v_row1_);
+                        tma_add(&map_dq_desc, memory + 188416 + 24576, 96, v_row1_);
                         tma_commit();
                     }
                 }
@@ -799,9 +799,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x0.full(count_x0), 16384);
                         {
-                            const int32_t row0_ = first_query_0;
-                            tma_load(channel_x0.slot(count_x0), &map_q_desc, channel_x0.full(count_x0), 0, row0_);
-                            tma_load(channel_x0.slot(count_x0) + 8192, &map_q_desc, channel_x0.full(count_x0), 64, row0_);
+                            const int32_t v_row0_ = first_query_0;
+                            tma_load(channel_x0.slot(count_x0), &map_q_desc, channel_x0.full(count_x0), 0, v_row0_);
+                            tma_load(channel_x0.slot(count_x0) + 8192, &map_q_desc, channel_x0.full(count_x0), 64, v_row0_);
                         }
                     }
                     // cycle 256, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:74:13)
@@ -809,9 +809,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_g0.full(count_g0), 16384);
                         {
-                            const int32_t row0_ = first_query_0;
-                            tma_load(channel_g0.slot(count_g0), &map_do_desc, channel_g0.full(count_g0), 0, row0_);
-                            tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, row0_);
+                            const int32_t v_row0_ = first_query_0;
+                            tma_load(channel_g0.slot(count_g0), &map_do_desc, channel_g0.full(count_g0), 0, v_row0_);
+                            tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, v_row0_);
                         }
                     }
                     // cycle 635, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:76:13)
@@ -819,10 +819,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x1.full(count_x1), 16384);
                         {
-                            const int32_t row0_ = first_query_0;
-                            const int32_t row1_ = row0_ + 64;
-                            tma_load(channel_x1.slot(count_x1), &map_q_desc, channel_x1.full(count_x1), 0, row1_);
-                            tma_load(channel_x1.slot(count_x1) + 8192, &map_q_desc, channel_x1.full(count_x1), 64, row1_);
+                            const int32_t v_row0_ = first_query_0;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            tma_load(channel_x1.slot(count_x1), &map_q_desc, channel_x1.full(count_x1), 0, v_row1_);
+                            tma_load(channel_x1.slot(count_x1) + 8192, &map_q_desc, channel_x1.full(count_x1), 64, v_row1_);
                         }
                     }
                     // cycle 727, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
@@ -830,8 +830,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_weights_45.full(count_weights_45), 256);
                         {
-                            const int32_t row0_ = first_query_0;
-                            bulk_load(channel_weights_45.slot(count_weights_45), lse + (row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45));
+                            const int32_t v_row0_ = first_query_0;
+                            bulk_load(channel_weights_45.slot(count_weights_45), lse + (v_row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45));
                         }
                     }
                     // cycle 891, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
@@ -839,10 +839,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_g1.full(count_g1), 16384);
                         {
-                            const int32_t row0_ = first_query_0;
-                            const int32_t row1_ = row0_ + 64;
-                            tma_load(channel_g1.slot(count_g1), &map_do_desc, channel_g1.full(count_g1), 0, row1_);
-                            tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, row1_);
+                            const int32_t v_row0_ = first_query_0;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            tma_load(channel_g1.slot(count_g1), &map_do_desc, channel_g1.full(count_g1), 0, v_row1_);
+                            tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, v_row1_);
                         }
                     }
                     // cycle 1358, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
@@ -850,8 +850,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53), 256);
                         {
-                            const int32_t row0_ = first_query_0;
-                            bulk_load(channel_slopes_53.slot(count_slopes_53), delta + (row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53));
+                            const int32_t v_row0_ = first_query_0;
+                            bulk_load(channel_slopes_53.slot(count_slopes_53), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53));
                         }
                     }
                     // cycle 2059, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)
@@ -859,9 +859,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_weights_70.full(count_weights_70), 256);
                         {
-                            const int32_t row0_ = first_query_0;
-                            const int32_t row1_ = row0_ + 64;
-                            bulk_load(channel_weights_70.slot(count_weights_70), lse + (row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70));
+                            const int32_t v_row0_ = first_query_0;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            bulk_load(channel_weights_70.slot(count_weights_70), lse + (v_row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70));
                         }
                     }
                     // cycle 2957, stage 0: load slopes_78 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:121:20)
@@ -869,9 +869,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_78.full(count_slopes_78), 256);
                         {
-                            const int32_t row0_ = first_query_0;
-                            const int32_t row1_ = row0_ + 64;
-                            bulk_load(channel_slopes_78.slot(count_slopes_78), delta + (row1_ + int32_t(0)), 256, channel_slopes_78.full(count_slopes_78));
+                            const int32_t v_row0_ = first_query_0;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            bulk_load(channel_slopes_78.slot(count_slopes_78), delta + (v_row1_ + int32_t(0)), 256, channel_slopes_78.full(count_slopes_78));
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
@@ -880,9 +880,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x0.full(count_x0 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                tma_load(channel_x0.slot(count_x0 + i), &map_q_desc, channel_x0.full(count_x0 + i), 0, row0_);
-                                tma_load(channel_x0.slot(count_x0 + i) + 8192, &map_q_desc, channel_x0.full(count_x0 + i), 64, row0_);
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                tma_load(channel_x0.slot(count_x0 + i), &map_q_desc, channel_x0.full(count_x0 + i), 0, v_row0_);
+                                tma_load(channel_x0.slot(count_x0 + i) + 8192, &map_q_desc, channel_x0.full(count_x0 + i), 64, v_row0_);
                             }
                         }
                         // cycle 256, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:74:13)
@@ -890,9 +890,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_g0.full(count_g0 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                tma_load(channel_g0.slot(count_g0 + i), &map_do_desc, channel_g0.full(count_g0 + i), 0, row0_);
-                                tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, row0_);
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                tma_load(channel_g0.slot(count_g0 + i), &map_do_desc, channel_g0.full(count_g0 + i), 0, v_row0_);
+                                tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, v_row0_);
                             }
                         }
                         // cycle 635, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:76:13)
@@ -900,10 +900,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x1.full(count_x1 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                tma_load(channel_x1.slot(count_x1 + i), &map_q_desc, channel_x1.full(count_x1 + i), 0, row1_);
-                                tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, row1_);
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                tma_load(channel_x1.slot(count_x1 + i), &map_q_desc, channel_x1.full(count_x1 + i), 0, v_row1_);
+                                tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, v_row1_);
                             }
                         }
                         // cycle 727, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
@@ -911,8 +911,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_weights_45.full(count_weights_45 + i), 256);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                bulk_load(channel_weights_45.slot(count_weights_45 + i), lse + (row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45 + i));
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                bulk_load(channel_weights_45.slot(count_weights_45 + i), lse + (v_row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45 + i));
                             }
                         }
                         // cycle 891, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
@@ -920,10 +920,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_g1.full(count_g1 + i), 16384);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                tma_load(channel_g1.slot(count_g1 + i), &map_do_desc, channel_g1.full(count_g1 + i), 0, row1_);
-                                tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, row1_);
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                tma_load(channel_g1.slot(count_g1 + i), &map_do_desc, channel_g1.full(count_g1 + i), 0, v_row1_);
+                                tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, v_row1_);
                             }
                         }
                         // cycle 1358, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
@@ -931,8 +931,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53 + i), 256);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                bulk_load(channel_slopes_53.slot(count_slopes_53 + i), delta + (row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53 + i));
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                bulk_load(channel_slopes_53.slot(count_slopes_53 + i), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53 + i));
                             }
                         }
                         // cycle 2059, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)
@@ -940,9 +940,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_weights_70.full(count_weights_70 + i), 256);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                bulk_load(channel_weights_70.slot(count_weights_70 + i), lse + (row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70 + i));
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                bulk_load(channel_weights_70.slot(count_weights_70 + i), lse + (v_row1_ + int32_t(0)), 256, channel_weights_70.full(count_weights_70 + i));
                             }
                         }
                         // cycle 2957, stage 0: load slopes_78 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:121:20)
@@ -950,9 +950,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_78.full(count_slopes_78 + i), 256);
                             {
-                                const int32_t row0_ = first_query_0 + (i * 128);
-                                const int32_t row1_ = row0_ + 64;
-                                bulk_load(channel_slopes_78.slot(count_slopes_78 + i), delta + (row1_ + int32_t(0)), 256, channel_slopes_78.full(count_slopes_78 + i));
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                bulk_load(channel_slopes_78.slot(count_slopes_78 + i), delta + (v_row1_ + int32_t(0)), 256, channel_slopes_78.full(count_slopes_78 + i));
                             }
                         }
                     }
