@@ -1,8 +1,12 @@
 """Tensor maps as kernels change them."""
 
+import numpy as np
 import pytest
 
-from twill.emulate import TensorMap
+from tests.emulate.ptx import kernel
+from tests.emulate.test_hazards import BARRIER, BOX, LOAD, ROLES, SOURCE, WAIT
+from tests.emulate.test_hazards import MAP as PARAMETER
+from twill.emulate import HazardError, Mapped, TensorMap
 from twill.emulate.faults import Fault
 from twill.emulate.tensormap import Raw, decode
 
@@ -19,3 +23,33 @@ def test_a_size_of_nothing_faults_where_it_is_used() -> None:
     raw = Raw.read(MAP.encode()).changed("global_dim", 0, 0)
     with pytest.raises(Fault, match="no elements along a dimension"):
         decode(raw.write())
+
+
+COPIED = "\n".join(
+    [
+        "mov.b64 %d20, map; cvta.param.u64 %d20, %d20; ld.param.u64 %d21, [own];",
+        *(f"ld.u64 %d22, [%d20+{at}]; @%p1 st.u64 [%d21+{at}], %d22;" for at in range(0, 128, 8)),
+    ]
+)
+"""The map of the parameter in global memory."""
+FENCED = """
+    @%p1 fence.proxy.tensormap::generic.release.gpu;
+    @%p1 fence.proxy.tensormap::generic.acquire.gpu [%d21], 128;
+"""
+CHANGED = "    @%p1 tensormap.replace.tile.global_dim.global.b1024.b32 [%d21], 1, 48;\n" + FENCED
+LOADED = LOAD.replace("mov.b64 %d10, map;", "mov.b64 %d10, %d21;").replace("cvta.param.u64 %d10, %d10;", "")
+
+
+def run(body: str) -> None:
+    parameters = (".u64 out", PARAMETER.removeprefix(".param "), ".u64 own")
+    made = kernel(ROLES + COPIED + FENCED + BARRIER + body, parameters, shared=4160, threads=64)
+    made.kernel().launch((1,), [np.zeros(64, np.uint32), Mapped(SOURCE.copy(), BOX), np.zeros(16, np.uint64)])
+
+
+def test_a_map_is_changed_once_its_loads_are_complete() -> None:
+    run(LOADED + WAIT + CHANGED)
+
+
+def test_a_map_is_changed_while_a_load_by_it_is_under_way() -> None:
+    with pytest.raises(HazardError, match="changed before the copy of line"):
+        run(LOADED + CHANGED + WAIT)

@@ -132,9 +132,6 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
                     float outLHS_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
-                    float outRHS_[16];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = read_0[((i_ & 15) * 2 + 1)];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         shared_at<float>(channel_twill_operand46.slot(count_twill_operand46) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);
@@ -168,9 +165,6 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
                         float outLHS_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
-                        float outRHS_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = read_0[((i_ & 15) * 2 + 1)];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             shared_at<float>(channel_twill_operand46.slot(count_twill_operand46 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);
@@ -364,9 +358,6 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                     float outLHS_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
-                    float outRHS_[16];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = read_0[((i_ & 15) * 2 + 1)];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         shared_at<float>(channel_twill_operand46.slot(count_twill_operand46) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);
@@ -399,9 +390,6 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                         float outLHS_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
-                        float outRHS_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) outRHS_[i_] = read_0[((i_ & 15) * 2 + 1)];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             shared_at<float>(channel_twill_operand46.slot(count_twill_operand46 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);

@@ -149,7 +149,7 @@ mapped_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const __grid_con
                 __half* const b_desc_1_ = b + b_desc_;
                 const int64_t b_desc_2_ = (int64_t)(K);
                 if (thread.leader) {
-                    if (count_acc_12_acc_14) channel_acc_12_acc_14.consumer_wait(count_acc_12_acc_14 - 1);
+                    channel_acc_12_acc_14.copies_wait(count_acc_12_acc_14);
                     tensor_map_replace<2>(own_maps, &map_b_desc_3, b_desc_1_, {uint64_t(K), 64}, {uint64_t(b_desc_2_) * 2});
                 }
                 b_desc_3 = own_maps;
@@ -167,7 +167,7 @@ mapped_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const __grid_con
                     const int32_t load_4_ = *addptr_3_;
                     const int64_t a_desc_ = (int64_t)(load_4_);
                     if (thread.leader) {
-                        if (count_acc_12_acc_14) channel_acc_12_acc_14.consumer_wait(count_acc_12_acc_14 - 1);
+                        channel_acc_12_acc_14.copies_wait(count_acc_12_acc_14);
                         tensor_map_replace<2>(own_maps + 1, &map_a_desc_6, a_5_, {uint64_t(K), uint64_t(load_2_)}, {uint64_t(a_desc_) * 2});
                     }
                     a_desc_6 = own_maps + 1;

@@ -203,6 +203,19 @@ class Mapped:
         return found, coordinates
 
 
+    def unchanged(self, warp: Warp, lane: int, line: int) -> Callable[[], None]:
+        """What raises Fault where the map is not what it is now: the copy by it, of this line, is carried out
+        later, and may read the map until then (PTX ISA, "tensormap.replace")."""
+        address = int(self.tensor.of(warp)[lane])
+        before = map_bytes(warp, address)
+
+        def check() -> None:
+            if map_bytes(warp, address) != before:
+                raise Fault(f"the tensor map is changed before the copy of line {line} by it is complete")
+
+        return check
+
+
 def map_bytes(warp: Warp, address: int) -> bytes:
     """A tensor map at a generic address: in the parameters, in global or constant memory."""
     space, at = WINDOWS.get(address >> 48, ""), address & (1 << 48) - 1
@@ -296,7 +309,7 @@ def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
         tensor, coordinates = source.of(warp, lane)
         cta, first = shared_address(warp, lane_value(warp, to, lane, "the destination of a copy"))
         place = lane_value(warp, bar, lane, "the address of an mbarrier")
-        targets = [cta]
+        targets, unchanged = [cta], source.unchanged(warp, lane, line)
         if mask is not None:
             chosen = int(get(warp, mask)[lane])
             targets = [one for one in warp.cta.cluster.ctas if chosen >> one.rank & 1]
@@ -309,6 +322,7 @@ def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
                 tensor,
                 coordinates,
                 line,
+                unchanged,
             )
 
     return run
@@ -321,7 +335,14 @@ def _beside(place: int, target: Cta, pair: bool, multicast: bool) -> int:
 
 
 def load_box(
-    warp: Warp, cta: Cta, first: int, place: int, tensor: TensorMap, coordinates: list[int], line: int
+    warp: Warp,
+    cta: Cta,
+    first: int,
+    place: int,
+    tensor: TensorMap,
+    coordinates: list[int],
+    line: int,
+    unchanged: Callable[[], None],
 ) -> None:
     barrier, where_from = find_async(warp, place), box(tensor, coordinates)
     event = arriving(warp, barrier, line)
@@ -332,6 +353,7 @@ def load_box(
     )
 
     def act() -> None:
+        unchanged()
         data = read_box(warp.cta.launch.device, tensor, where_from)
         cta.shared.data.reshape(-1, 16)[pieces >> 4] = data.reshape(-1, 16)
         barrier.complete(tensor.box_bytes)
@@ -346,6 +368,7 @@ def _tensor_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Ste
         tensor, coordinates = target.of(warp, lane)
         cta, first = shared_address(warp, lane_value(warp, source, lane, "the source of a copy"))
         own, where_to = thread(warp, lane), box(tensor, coordinates)
+        unchanged = target.unchanged(warp, lane, line)
         origin(warp, cta, first, tensor.box_bytes, own.component, own.groups.count + 1, line, 128)
         pieces = swizzled(
             first, tensor.box_bytes // where_to.inner, where_to.inner, tensor.swizzle, tensor.atom
@@ -355,6 +378,7 @@ def _tensor_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Ste
             return cta.shared.data.reshape(-1, 16)[pieces >> 4].reshape(-1, where_to.inner)
 
         def write(data: Array) -> None:
+            unchanged()
             write_box(warp.cta.launch.device, tensor, where_to, data, reduce)
 
         stored(warp, own, Store(read, write, line, f"a store of {tensor.box_bytes} bytes"))

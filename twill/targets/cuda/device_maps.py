@@ -65,7 +65,7 @@ def execute(scope: Scope, op: Op) -> None:
     data, *numbers = (scope.scalar(value) for value in op.operands[: 1 + 2 * rank])
     place = plus(OWN, made(program).index((group.id, op.index)))
     lines = [
-        f"if ({count(one.id)}) {channel(one.id)}.consumer_wait({count(one.id)} - 1);"
+        f"{channel(one.id)}.copies_wait({count(one.id)});"
         for one in program.channels
         if one.producer == group.id and one.filled_by == "tma"
     ]

@@ -342,8 +342,10 @@ def _split(scope: Scope, op: Op) -> None:
 
         return elements
 
+    read = _read(scope.program)
     for which, result in enumerate(op.results):
-        scope.values[result.id] = scope.kept(result, half(which))
+        if result.id in read:
+            scope.values[result.id] = scope.kept(result, half(which))
 
 
 def _unpack(scope: Scope, op: Op) -> None:

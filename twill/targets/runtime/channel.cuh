@@ -64,6 +64,13 @@ struct Channel {
         }
     }
 
+    /// By the thread that issues copies by TMA: those numbered below `n` are complete. They complete in any order, so that each
+    /// slot is waited for.
+    __device__ __forceinline__ void copies_wait(uint32_t n) const {
+#pragma unroll 1  // few registers
+        for (uint32_t i = n < Depth ? 0 : n - Depth; i != n; ++i) consumer_wait(i);
+    }
+
     /// By the producer, before its CTA exits, with the number of slots that it has filled: the consumers of the other CTA
     /// have released all of them, so nothing arrives here any more.
     __device__ __forceinline__ void producer_tail(uint32_t filled) const {
