@@ -202,7 +202,6 @@ class Mapped:
             raise Fault(f"{len(coordinates)} coordinates for a tensor map of {len(found.shape)} dimensions")
         return found, coordinates
 
-
     def unchanged(self, warp: Warp, lane: int, line: int) -> Callable[[], None]:
         """What raises Fault where the map is not what it is now: the copy by it, of this line, is carried out
         later, and may read the map until then (PTX ISA, "tensormap.replace")."""
