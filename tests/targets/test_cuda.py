@@ -17,7 +17,7 @@ from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
 from twill.ir.operands import Register, Write
 from twill.ir.statements import MmaIssue, MmaWait, Pipelined, walk
-from twill.launch import manifest
+from twill.launch import describe, manifest
 from twill.launch.build import build, warnings
 from twill.targets.cuda import shared_tiles as shared
 from twill.targets.cuda.fragments import Fragment
@@ -74,7 +74,7 @@ def test_a_tile_whose_elements_can_not_be_had_is_refused_at_its_line() -> None:
 def test_a_kernel_builds(tmp_path: Path) -> None:
     write(tmp_path / "kernel.cu", source(program("gemm")))
     _, scheduled = loops("gemm")
-    made = manifest.manifest(program("gemm"), scheduled, {one.loop.path: 1.0 for one in scheduled})
+    made = describe.manifest(program("gemm"), scheduled, {one.loop.path: 1.0 for one in scheduled})
     write(tmp_path / "kernel.json", manifest.write(made))
     assert build(tmp_path) == ()
     assert (tmp_path / "kernel.so").exists()
