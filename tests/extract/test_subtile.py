@@ -43,6 +43,10 @@ def kernel(made: Module) -> Function:
     return next(one for one in structured(made).functions if any(map(is_mma, one.walk())))
 
 
+ORDER = 2e-5
+"""Relative error of sums in another order, rounded to half precision: libraries of linear algebra differ."""
+
+
 @pytest.mark.parametrize("name", DIVIDED)
 def test_sub_tiles_compute_what_whole_tiles_compute(name: str) -> None:
     original = module(name)
@@ -55,7 +59,7 @@ def test_sub_tiles_compute_what_whole_tiles_compute(name: str) -> None:
     changed = 0
     for array, size in ((array, len(found)) for array, found in one.arrays.items()):
         expected, found = one.array(array, size)[:size], other.array(array, size)[:size]
-        assert error(expected, found) < 1e-6
+        assert error(expected, found) < ORDER
         changed += int(np.count_nonzero(expected != before.array(array, size)[:size]))
     assert changed
 

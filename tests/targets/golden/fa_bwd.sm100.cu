@@ -262,15 +262,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     dependence4.arrive(count_dependence4 + i);
                     // cycle 2479, stage 1: store (examples/ttgir/fa_bwd.sm100.ttgir:99:7)
                     {
-                        const int32_t row_ = first_query_0 + ((i - 1) * 128);
+                        const int32_t v_row_ = first_query_0 + ((i - 1) * 128);
                         named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_54, i_ * 4);
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 167936, 0, row_);
-                            tma_add(&map_dq_desc, memory + 167936 + 16384, 64, row_);
+                            tma_add(&map_dq_desc, memory + 167936, 0, v_row_);
+                            tma_add(&map_dq_desc, memory + 167936 + 16384, 64, v_row_);
                             tma_commit();
                         }
                         if (thread.leader) tma_wait_read<0>();
@@ -280,8 +280,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         fence_async_shared();
                         named_barrier_sync(group_1_barrier, 256);
                         if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 167936, 32, row_);
-                            tma_add(&map_dq_desc, memory + 167936 + 16384, 96, row_);
+                            tma_add(&map_dq_desc, memory + 167936, 32, v_row_);
+                            tma_add(&map_dq_desc, memory + 167936 + 16384, 96, v_row_);
                             tma_commit();
                         }
                     }
@@ -356,15 +356,15 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 dependence6.arrive(count_dependence6 + n - 1);
                 // cycle 2479, stage 1: store (examples/ttgir/fa_bwd.sm100.ttgir:99:7)
                 {
-                    const int32_t row_ = first_query_0 + ((n - 1) * 128);
+                    const int32_t v_row_ = first_query_0 + ((n - 1) * 128);
                     named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 167936 + i_ * 4 * 4 / 128 * 16384 + thread.warp / 4 * 32 * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 32 * 4 % 128) ^ i_ * 4 * 4 % 128), result_54, i_ * 4);
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 167936, 0, row_);
-                        tma_add(&map_dq_desc, memory + 167936 + 16384, 64, row_);
+                        tma_add(&map_dq_desc, memory + 167936, 0, v_row_);
+                        tma_add(&map_dq_desc, memory + 167936 + 16384, 64, v_row_);
                         tma_commit();
                     }
                     if (thread.leader) tma_wait_read<0>();
@@ -374,8 +374,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     fence_async_shared();
                     named_barrier_sync(group_1_barrier, 256);
                     if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 167936, 32, row_);
-                        tma_add(&map_dq_desc, memory + 167936 + 16384, 96, row_);
+                        tma_add(&map_dq_desc, memory + 167936, 32, v_row_);
+                        tma_add(&map_dq_desc, memory + 167936 + 16384, 96, v_row_);
                         tma_commit();
                     }
                 }
@@ -522,9 +522,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x.full(count_x), 32768);
                         {
-                            const int32_t row_ = first_query_0;
-                            tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, row_);
-                            tma_load(channel_x.slot(count_x) + 16384, &map_q_desc, channel_x.full(count_x), 64, row_);
+                            const int32_t v_row_ = first_query_0;
+                            tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, v_row_);
+                            tma_load(channel_x.slot(count_x) + 16384, &map_q_desc, channel_x.full(count_x), 64, v_row_);
                         }
                     }
                     // cycle 1154, stage 0: load g (examples/ttgir/fa_bwd.sm100.ttgir:65:12)
@@ -532,9 +532,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_g.full(count_g), 32768);
                         {
-                            const int32_t row_ = first_query_0;
-                            tma_load(channel_g.slot(count_g), &map_do_desc, channel_g.full(count_g), 0, row_);
-                            tma_load(channel_g.slot(count_g) + 16384, &map_do_desc, channel_g.full(count_g), 64, row_);
+                            const int32_t v_row_ = first_query_0;
+                            tma_load(channel_g.slot(count_g), &map_do_desc, channel_g.full(count_g), 0, v_row_);
+                            tma_load(channel_g.slot(count_g) + 16384, &map_do_desc, channel_g.full(count_g), 64, v_row_);
                         }
                     }
                     // cycle 2291, stage 0: load weights_35 (examples/ttgir/fa_bwd.sm100.ttgir:74:21)
@@ -542,8 +542,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_weights_35.full(count_weights_35), 512);
                         {
-                            const int32_t row_ = first_query_0;
-                            bulk_load(channel_weights_35.slot(count_weights_35), lse + (row_ + int32_t(0)), 512, channel_weights_35.full(count_weights_35));
+                            const int32_t v_row_ = first_query_0;
+                            bulk_load(channel_weights_35.slot(count_weights_35), lse + (v_row_ + int32_t(0)), 512, channel_weights_35.full(count_weights_35));
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
@@ -552,9 +552,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x.full(count_x + i), 32768);
                             {
-                                const int32_t row_ = first_query_0 + (i * 128);
-                                tma_load(channel_x.slot(count_x + i), &map_q_desc, channel_x.full(count_x + i), 0, row_);
-                                tma_load(channel_x.slot(count_x + i) + 16384, &map_q_desc, channel_x.full(count_x + i), 64, row_);
+                                const int32_t v_row_ = first_query_0 + (i * 128);
+                                tma_load(channel_x.slot(count_x + i), &map_q_desc, channel_x.full(count_x + i), 0, v_row_);
+                                tma_load(channel_x.slot(count_x + i) + 16384, &map_q_desc, channel_x.full(count_x + i), 64, v_row_);
                             }
                         }
                         // cycle 605, stage 1: load slopes_43 (examples/ttgir/fa_bwd.sm100.ttgir:82:20)
@@ -562,8 +562,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_slopes_43.full(count_slopes_43 + i - 1), 512);
                             {
-                                const int32_t row_ = first_query_0 + ((i - 1) * 128);
-                                bulk_load(channel_slopes_43.slot(count_slopes_43 + i - 1), delta + (row_ + int32_t(0)), 512, channel_slopes_43.full(count_slopes_43 + i - 1));
+                                const int32_t v_row_ = first_query_0 + ((i - 1) * 128);
+                                bulk_load(channel_slopes_43.slot(count_slopes_43 + i - 1), delta + (v_row_ + int32_t(0)), 512, channel_slopes_43.full(count_slopes_43 + i - 1));
                             }
                         }
                         // cycle 1154, stage 0: load g (examples/ttgir/fa_bwd.sm100.ttgir:65:12)
@@ -571,9 +571,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_g.full(count_g + i), 32768);
                             {
-                                const int32_t row_ = first_query_0 + (i * 128);
-                                tma_load(channel_g.slot(count_g + i), &map_do_desc, channel_g.full(count_g + i), 0, row_);
-                                tma_load(channel_g.slot(count_g + i) + 16384, &map_do_desc, channel_g.full(count_g + i), 64, row_);
+                                const int32_t v_row_ = first_query_0 + (i * 128);
+                                tma_load(channel_g.slot(count_g + i), &map_do_desc, channel_g.full(count_g + i), 0, v_row_);
+                                tma_load(channel_g.slot(count_g + i) + 16384, &map_do_desc, channel_g.full(count_g + i), 64, v_row_);
                             }
                         }
                         // cycle 2291, stage 0: load weights_35 (examples/ttgir/fa_bwd.sm100.ttgir:74:21)
@@ -581,8 +581,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_weights_35.full(count_weights_35 + i), 512);
                             {
-                                const int32_t row_ = first_query_0 + (i * 128);
-                                bulk_load(channel_weights_35.slot(count_weights_35 + i), lse + (row_ + int32_t(0)), 512, channel_weights_35.full(count_weights_35 + i));
+                                const int32_t v_row_ = first_query_0 + (i * 128);
+                                bulk_load(channel_weights_35.slot(count_weights_35 + i), lse + (v_row_ + int32_t(0)), 512, channel_weights_35.full(count_weights_35 + i));
                             }
                         }
                     }
@@ -591,8 +591,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_slopes_43.full(count_slopes_43 + n - 1), 512);
                         {
-                            const int32_t row_ = first_query_0 + ((n - 1) * 128);
-                            bulk_load(channel_slopes_43.slot(count_slopes_43 + n - 1), delta + (row_ + int32_t(0)), 512, channel_slopes_43.full(count_slopes_43 + n - 1));
+                            const int32_t v_row_ = first_query_0 + ((n - 1) * 128);
+                            bulk_load(channel_slopes_43.slot(count_slopes_43 + n - 1), delta + (v_row_ + int32_t(0)), 512, channel_slopes_43.full(count_slopes_43 + n - 1));
                         }
                     }
                 }

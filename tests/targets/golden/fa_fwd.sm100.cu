@@ -105,8 +105,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         {
             const int32_t first_key_ = int32_t(blockIdx.y);
             const int32_t first_key_0_ = first_key_ * length;
-            const int32_t row_ = int32_t(blockIdx.x);
-            const int32_t row_1_ = row_ * 128;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            const int32_t row_1_ = v_row_ * 128;
             row_2 = first_key_0_ + row_1_;
             const float scale2_3_ = product_scale2_3;
             #pragma unroll
@@ -1306,8 +1306,8 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             {
                 const int32_t first_key_ = int32_t(blockIdx.y);
                 first_key_0 = first_key_ * length;
-                const int32_t row_ = int32_t(blockIdx.x);
-                const int32_t row_1_ = row_ * 128;
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                const int32_t row_1_ = v_row_ * 128;
                 row_2 = first_key_0 + row_1_;
             }
             // load x (examples/ttgir/fa_fwd.sm100.ttgir:49:10)

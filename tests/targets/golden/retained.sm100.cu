@@ -78,8 +78,8 @@ retained_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         uint32_t truncf_4[32];
         // muli.row_3 (tests/kernels/ttgir/retained.sm100.ttgir:35:14)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_3 = wrap_mul(row_, 128);
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_3 = wrap_mul(v_row_, 128);
         }
         trips_0 = max(0, (N + 127) / 128);
         {
@@ -612,8 +612,8 @@ retained_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
             int32_t row_3;
             // muli.row_3 (tests/kernels/ttgir/retained.sm100.ttgir:35:14)
             {
-                const int32_t row_ = int32_t(blockIdx.x);
-                row_3 = wrap_mul(row_, 128);
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                row_3 = wrap_mul(v_row_, 128);
             }
             // load x (tests/kernels/ttgir/retained.sm100.ttgir:40:10)
             channel_x.producer_acquire(count_x);

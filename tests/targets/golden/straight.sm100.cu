@@ -74,8 +74,8 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
             int32_t row_0;
             // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
             {
-                const int32_t row_ = int32_t(blockIdx.x);
-                row_0 = row_ * 64;
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                row_0 = v_row_ * 64;
             }
             trips_0 = max(0, 1);
             {
@@ -288,8 +288,8 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
         const bool opaque = opaque_false();
         // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_0 = row_ * 64;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_0 = v_row_ * 64;
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
@@ -1222,8 +1222,8 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         int32_t row_0;
         // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_0 = row_ * 64;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_0 = v_row_ * 64;
         }
         trips_0 = max(0, 1);
         {
@@ -1467,8 +1467,8 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         const bool opaque = opaque_false();
         // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
         {
-            const int32_t row_ = int32_t(blockIdx.x);
-            row_0 = row_ * 64;
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_0 = v_row_ * 64;
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
