@@ -16,16 +16,15 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
 from twill.extract.scalars import bounding, extents, stepping
 from twill.ir.checked import Checked, CheckedRun
-from twill.ir.loop import Function, Op, Pointer, Value
+from twill.ir.loop import Op, Pointer, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
-from twill.ops.values import Operand
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
-from twill.simulate.trips import longest, trips
+from twill.simulate.trips import Trips, counts
 
 COUNTS = (0, 1, 2, 3, 4)
 """How often loops run, each time that they are entered."""
@@ -284,27 +283,19 @@ def _loops(program: Program) -> tuple[Op, ...]:
 
 def _counted(program: Program, numbers: Mapping[str, float], grid: Mapping[str, int]) -> Trial:
     """A trial with the trip counts of the loops."""
-    total, most = (
-        tuple(_count(program, op, numbers, grid, counted) for op in _loops(program))
-        for counted in (trips, longest)
-    )
-    return Trial(numbers, grid, total, most)
+    found = [_count(program, op, numbers, grid) for op in _loops(program)]
+    total = tuple(one.total if one else None for one in found)
+    return Trial(numbers, grid, total, tuple(one.longest if one else None for one in found))
 
 
-def _count(
-    program: Program,
-    loop: Op,
-    numbers: Mapping[str, float],
-    grid: Mapping[str, int],
-    counted: Callable[[Function, Op, Mapping[int, Operand], Mapping[str, int]], int],
-) -> int | None:
+def _count(program: Program, loop: Op, numbers: Mapping[str, float], grid: Mapping[str, int]) -> Trips | None:
     values = {
         arg.id: np.asarray(int(numbers[_name(arg)]))
         for arg in program.function.args
         if numbers.get(_name(arg), 0.5) % 1 == 0
     }
     try:
-        return counted(program.function, loop, values, grid)
+        return counts(program.function, loop, values, grid)
     except (TwillError, ZeroDivisionError, KeyError):
         return None
 

@@ -5,7 +5,8 @@ executes, those of loops around it counted. Raises TwillError where that depends
 what iterations carry, and for a step of 0.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,53 +20,47 @@ from twill.simulate.operations import evaluate
 Values = dict[int, Operand]
 
 
+@dataclass(frozen=True, slots=True)
+class Trips:
+    """How often a loop runs."""
+
+    total: int
+    """In all iterations of the loops around it."""
+    longest: int
+    """In one of these, that in which it runs oftenest."""
+
+
 def trips(function: Function, loop: Op, arguments: Mapping[int, Operand], program: Mapping[str, int]) -> int:
-    """`arguments` by value id, without the pointers; `program` has `pid.x`, `grid.x` and so on."""
-    return _trips(*_around(function, loop), dict(arguments), program, sum)
+    """How often it runs in all (`counts`)."""
+    return counts(function, loop, arguments, program).total
 
 
-def longest(
+def counts(
     function: Function, loop: Op, arguments: Mapping[int, Operand], program: Mapping[str, int]
-) -> int:
-    """The same of one iteration of the loops around it, one in which it runs oftenest."""
-    return _trips(*_around(function, loop), dict(arguments), program, max)
-
-
-def _around(function: Function, loop: Op) -> tuple[Mapping[int, Op], Sequence[Op]]:
-    """All operations, and the loops around one, this last."""
+) -> Trips:
+    """`arguments` by value id, without the pointers; `program` has `pid.x`, `grid.x` and so on."""
     ops = {op.index: op for op in function.walk()}
     around = [op for op in ops.values() if role(op) == "for" and any(inner is loop for inner in op.inner())]
-    return ops, (*around, loop)
+    return _trips(ops, (*around, loop), dict(arguments), program)
 
 
-def _trips(
-    ops: Mapping[int, Op],
-    loops: Sequence[Op],
-    values: Values,
-    program: Mapping[str, int],
-    together: Callable[[Iterable[int]], int],
-) -> int:
-    """The trip counts of all iterations of the first loop `together`."""
+def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: Mapping[str, int]) -> Trips:
     loop, *inside = loops
     begin, end, step = (int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3])
     if step == 0:
         raise TwillError("this loop's step is 0", loop.location)
     iterations = range(begin, end, step)
     if not inside:
-        return len(iterations)
+        return Trips(len(iterations), len(iterations))
     induction = loop.regions[0].blocks[0].args[0].id
     if iterations and not any(_follows(ops, one, induction) for op in inside for one in op.operands[:3]):
-        first = {**values, induction: np.asarray(begin, np.int32)}
-        return together([_trips(ops, inside, first, program, together)] * len(iterations))
-    return together(
-        [
-            0,
-            *(
-                _trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program, together)
-                for iteration in iterations
-            ),
-        ]
-    )
+        each = _trips(ops, inside, {**values, induction: np.asarray(begin, np.int32)}, program)
+        return Trips(len(iterations) * each.total, each.longest)
+    found = [
+        _trips(ops, inside, {**values, induction: np.asarray(iteration, np.int32)}, program)
+        for iteration in iterations
+    ]
+    return Trips(sum(one.total for one in found), max((one.longest for one in found), default=0))
 
 
 def _follows(ops: Mapping[int, Op], value: Value, induction: int) -> bool:
