@@ -248,11 +248,8 @@ def _implemented(case: Case, name: str) -> Case:
 
 def _with_update_groups(one: Attempt) -> tuple[Case, ...] | None:
     """The loops to schedule with groups of their own for updates; None where no loop needs any."""
-    changed = [with_update_group(case.problem, loop) for case, loop in zip(one.cases, one.loops, strict=True)]
-    if not any(changed):
-        return None
-    pairs = zip(one.cases, changed, strict=True)
-    return tuple(replace(case, problem=problem or case.problem) for case, problem in pairs)
+    pairs = zip(one.cases, one.loops, strict=True)
+    return _restated(one.cases, [with_update_group(case.problem, loop) for case, loop in pairs])
 
 
 def _with_hand_offs(found: Sequence[Case]) -> tuple[Case, ...] | None:
@@ -261,6 +258,11 @@ def _with_hand_offs(found: Sequence[Case]) -> tuple[Case, ...] | None:
         with_hand_offs(case.problem, case.graph, case.machine) if case.graph and case.machine else None
         for case in found
     ]
+    return _restated(found, changed)
+
+
+def _restated(found: Sequence[Case], changed: Sequence[Problem | None]) -> tuple[Case, ...] | None:
+    """The loops with these problems, those of None as they are; None where all are."""
     if not any(changed):
         return None
     pairs = zip(found, changed, strict=True)
