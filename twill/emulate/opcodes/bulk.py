@@ -192,27 +192,24 @@ class Mapped:
             where(operand, decoder), tuple(decoder.source(one, "s32") for one in operand.coordinates)
         )
 
-    def of(self, warp: Warp, lane: int) -> tuple[TensorMap, list[int]]:
+    def of(self, warp: Warp, lane: int, line: int) -> tuple[TensorMap, list[int], Callable[[], None]]:
+        """The map, the coordinates, and what raises Fault where the map is another one later: the copy by it,
+        of this line, may read it until it is carried out (PTX ISA, "tensormap.replace")."""
         warp.require(self.tensor.ref.code, self.tensor.ref.index, "the address of a tensor map")
         for one in self.coordinates:
             warp.require(one.code, one.index, "a coordinate")
-        found = decode(map_bytes(warp, int(self.tensor.of(warp)[lane])))
+        address = int(self.tensor.of(warp)[lane])
+        before = map_bytes(warp, address)
+        found = decode(before)
         coordinates = [int(get(warp, one)[lane]) for one in self.coordinates]
         if len(coordinates) != len(found.shape):
             raise Fault(f"{len(coordinates)} coordinates for a tensor map of {len(found.shape)} dimensions")
-        return found, coordinates
 
-    def unchanged(self, warp: Warp, lane: int, line: int) -> Callable[[], None]:
-        """What raises Fault where the map is not what it is now: the copy by it, of this line, is carried out
-        later, and may read the map until then (PTX ISA, "tensormap.replace")."""
-        address = int(self.tensor.of(warp)[lane])
-        before = map_bytes(warp, address)
-
-        def check() -> None:
+        def unchanged() -> None:
             if map_bytes(warp, address) != before:
                 raise Fault(f"the tensor map is changed before the copy of line {line} by it is complete")
 
-        return check
+        return found, coordinates, unchanged
 
 
 def map_bytes(warp: Warp, address: int) -> bytes:
@@ -305,10 +302,10 @@ def _tensor_load(one: Instruction, decoder: Decoder) -> Step:
         one_lane(warp, lambda lane: issue(warp, lane))
 
     def issue(warp: Warp, lane: int) -> None:
-        tensor, coordinates = source.of(warp, lane)
+        tensor, coordinates, unchanged = source.of(warp, lane, line)
         cta, first = shared_address(warp, lane_value(warp, to, lane, "the destination of a copy"))
         place = lane_value(warp, bar, lane, "the address of an mbarrier")
-        targets, unchanged = [cta], source.unchanged(warp, lane, line)
+        targets = [cta]
         if mask is not None:
             chosen = int(get(warp, mask)[lane])
             targets = [one for one in warp.cta.cluster.ctas if chosen >> one.rank & 1]
@@ -364,10 +361,9 @@ def _tensor_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Ste
     target, source, line = Mapped.read(one.operands[0], decoder), where(one.operands[1], decoder), one.line
 
     def issue(warp: Warp, lane: int) -> None:
-        tensor, coordinates = target.of(warp, lane)
+        tensor, coordinates, unchanged = target.of(warp, lane, line)
         cta, first = shared_address(warp, lane_value(warp, source, lane, "the source of a copy"))
         own, where_to = thread(warp, lane), box(tensor, coordinates)
-        unchanged = target.unchanged(warp, lane, line)
         origin(warp, cta, first, tensor.box_bytes, own.component, own.groups.count + 1, line, 128)
         pieces = swizzled(
             first, tensor.box_bytes // where_to.inner, where_to.inner, tensor.swizzle, tensor.atom
