@@ -1,6 +1,5 @@
 """`twill codegen`: generate CUDA C++ from a kernel."""
 
-import os
 import shutil
 from dataclasses import replace
 from functools import partial
@@ -128,12 +127,11 @@ def _keep_what_fails(made_in: Path, out: Path) -> None:
 def _take_library(made_in: Path, out: Path) -> None:
     """The library that was built, and what ptxas said, beside the other files."""
     from twill.cli.output import note
+    from twill.emit.files import write
     from twill.launch.build import LIBRARY, LOG
 
     for name in (LIBRARY, LOG):
-        beside = out / f".{name}.{os.getpid()}"
-        shutil.copyfile(made_in / name, beside)
-        beside.replace(out / name)
+        write(out / name, (made_in / name).read_bytes())
     note(out, [out / LIBRARY, out / LOG])
     click.echo(f"wrote {out / LIBRARY}", err=True)
 
