@@ -39,7 +39,7 @@ TOLERANCE = 1e-2
 """Norm of the difference by the norm, where a case does not say."""
 REPORT = Path(__file__).resolve().parent.parent / "reports" / "wild.md"
 PART = "## On an H200\n"
-HEAD = "| kernel | launch | largest relative error | ms | Triton's ms | speed |"
+HEAD = ("kernel", "launch", "largest relative error", "ms", "Triton's ms", "speed")
 Runs = Mapping[str, Callable[[], None]]
 
 
@@ -102,17 +102,18 @@ def measure(builds: Path, cases: Path, out: Path) -> None:
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path), default=REPORT)
 def write_report(rows: Path, out: Path) -> None:
     """Write counts and table of the part "On an H200"; its text stays."""
+    from measure import table
+
     found = [json.loads(line) for line in rows.read_text(encoding="utf-8").splitlines()]
     text = out.read_text(encoding="utf-8")
     begin = text.index(PART) + len(PART)
     end = text.find("\n## ", begin)
     part = text[begin : end if end >= 0 else len(text)]
-    written = re.sub(r"(?m)^- .*\n", "", part[: part.index(HEAD)])
-    above, _, below = written.partition("\n\n")
+    launches = table(HEAD, map(cells, found))
+    above = part[: part.index(launches.splitlines()[0])]
+    counted = re.sub(r"(?m)(?:^- .*\n)+", lambda _: counts(found), above, count=1)
     out.write_text(
-        text[:begin]
-        + f"{above}\n\n{counts(found)}\n\n{below.lstrip()}{measured(found)}\n"
-        + (text[end:] if end >= 0 else ""),
+        text[:begin] + counted + launches + (text[end:] if end >= 0 else ""),
         encoding="utf-8",
     )
 
@@ -126,22 +127,18 @@ def counts(rows: Sequence[Mapping[str, Any]]) -> str:
         " with Triton's results\n"
         f"- Triton's time divided by Twill's: geometric mean {geometric_mean(ratios):.3f}, median"
         f" {median(ratios):.2f}; of {len(ratios)} launches {ahead} are at 1 or above, {near} at 0.95 or above"
-        ", as rounded below"
+        ", as rounded below\n"
     )
 
 
-def measured(rows: Sequence[Mapping[str, Any]]) -> str:
-    return "\n".join([HEAD, "| --- | --- | --- | --- | --- | --- |", *map(line, rows)])
-
-
-def line(row: Mapping[str, Any]) -> str:
+def cells(row: Mapping[str, Any]) -> Sequence[str]:
     """A launch; one that was refused or is wrong says so in place of the error."""
     said = row.get("refused") or f"{max(row['errors'].values(), default=0.0):.0e}"
-    cells = [row["name"], row["case"], f"wrong: {said}" if row.get("wrong") else said, "", "", ""]
+    found = [row["name"], row["case"], f"wrong: {said}" if row.get("wrong") else said, "", "", ""]
     if "ratio" in row:
         theirs = min(ms for name, ms in row["ms"].items() if name != "twill")
-        cells[3:] = [f"{row['ms']['twill']:.3f}", f"{theirs:.3f}", f"{row['ratio']:.2f}"]
-    return f"| {' | '.join(cells)} |"
+        found[3:] = [f"{row['ms']['twill']:.3f}", f"{theirs:.3f}", f"{row['ratio']:.2f}"]
+    return found
 
 
 # --- one launch -------------------------------------------------------------------------------------------
