@@ -7,6 +7,7 @@ from tests.emulate.ptx import kernel
 from twill.diagnostics import TwillError
 from twill.emulate import HazardError, UnknownError
 from twill.emulate.memory.clocks import Array
+from twill.emulate.ptx.lexer import tokens
 
 TO_LANE = """
     ld.param.u64 %d1, [out];
@@ -25,6 +26,12 @@ def run(body: str, threads: int = 32) -> Array:
 
 def test_threads_store_their_index() -> None:
     assert run("st.global.u32 [%d1], %r1;", threads=96).tolist() == list(range(96))
+
+
+def test_sections_of_debug_information_are_no_words() -> None:
+    """Of a file with many kernels they are the greater part."""
+    section = ".section\t.debug_str\n\t{\n$L__info_string0:\n.b8 116,119\n.b8 0\n\n\t}\n"
+    assert [one.text for one in tokens(f"a {section}{section}; // .section")] == ["a", ";", ""]
 
 
 def test_a_warp_has_32_threads() -> None:

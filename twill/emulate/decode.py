@@ -10,6 +10,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TypeAlias
 
 from twill.emulate.faults import Fault, unknown
@@ -364,6 +365,7 @@ def _waits(one: Instruction) -> bool:
     return key(one.opcode) in WAITING
 
 
+@cache
 def key(opcode: str) -> str | None:
     """The row of the table for an opcode: the longest of its beginnings."""
     parts = opcode.split(".")

@@ -1,28 +1,30 @@
 """Words of PTX text.
 
-Takes the text; gives its tokens with their places. An opcode with its modifiers is one token. Comments and
-white space are left out.
+Takes the text; gives its tokens with their places. An opcode with its modifiers is one token. Comments,
+white space and sections of debug information are left out: of a file with many kernels, these sections are
+the greater part.
 """
 
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _TOKEN = re.compile(
-    r"""(?P<space>\s+|//[^\n]*|/\*.*?\*/)
-    |(?P<word>[%A-Za-z_$][\w$]*(?:(?:\.|::)\w+)*|\.[A-Za-z_]\w*(?:(?:\.|::)\w+)*)
+    r"""(?:\s+|//[^\n]*|/\*.*?\*/|\.section\s+\.debug_\w+\s*\{[^}]*\})*
+    (?:(?P<word>[%A-Za-z_$][\w$]*(?:(?:\.|::)\w+)*|\.[A-Za-z_]\w*(?:(?:\.|::)\w+)*)
     |(?P<float>0[fF][0-9a-fA-F]{8}|0[dD][0-9a-fA-F]{16}|\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+)
     |(?P<integer>0[xX][0-9a-fA-F]+U?|0[bB][01]+U?|\d+U?)
     |(?P<string>"(?:[^"\\]|\\.)*")
     |(?P<mark><<|>>|[{}\[\](),;:|@!+\-<>=*~&^/%.])
-    |(?P<bad>.)""",
+    |(?P<end>\Z)
+    |(?P<bad>.))""",
     re.VERBOSE | re.DOTALL,
 )
+"""A token behind what is left out."""
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     kind: str
     """word, float, integer, string, mark, bad, or end."""
     text: str
@@ -31,13 +33,14 @@ class Token:
 
 
 def tokens(text: str) -> list[Token]:
-    """All tokens and one of kind `end`."""
-    found = [
-        Token(match.lastgroup or "bad", match.group(), match.start())
-        for match in _TOKEN.finditer(text)
-        if match.lastgroup != "space"
-    ]
-    return [*found, Token("end", "", len(text))]
+    """All tokens, the last one of kind `end`."""
+    found = list[Token]()
+    for match in _TOKEN.finditer(text):
+        kind = match.lastgroup or "end"
+        found.append(Token(kind, match[kind], match.start(kind)))
+        if kind == "end":
+            break
+    return found
 
 
 class Places:

@@ -123,10 +123,10 @@ class _Parser:
         return self.tokens[self.at - 1]
 
     def accept(self, text: str) -> bool:
-        if self.token.text == text:
-            self.at += 1
-            return True
-        return False
+        if self.tokens[self.at].text != text:
+            return False
+        self.at += 1
+        return True
 
     def expect(self, text: str) -> Token:
         if self.token.text != text:
@@ -157,8 +157,10 @@ class _Parser:
         return -value if negative else value
 
     def skip_to(self, *ends: str) -> None:
-        while self.token.text not in ends and self.token.kind != "end":
-            self.at += 1
+        tokens, at = self.tokens, self.at
+        while tokens[at].text not in ends and tokens[at].kind != "end":
+            at += 1
+        self.at = at
 
     def skip_line(self) -> None:
         line = self.places.line(self.token.at)
