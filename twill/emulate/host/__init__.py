@@ -104,13 +104,13 @@ def linked(kept: Path, folder: Path) -> Host:
 
 
 def written(source: Path, folder: Path, include: Sequence[Path] = (), arch: str = "90a") -> Path:
-    """Writes the PTX of a .cu file and the library of its host code into `folder`; where the PTX is. Raises
-    TwillError."""
+    """Writes the PTX of a .cu file and the library of its host code into `folder`; where the PTX is. The
+    option -O0 is for the host code alone. Raises TwillError."""
     if shutil.which("nvcc") is None:
         raise TwillError(
             "nvcc is not on the PATH", help="CUDA 12.4 or newer compiles a .cu file to PTX; or pass the PTX"
         )
-    target = ["-O3", "-lineinfo", f"-gencode=arch=compute_{arch},code=compute_{arch}"]
+    target = ["-O0", "-lineinfo", f"-gencode=arch=compute_{arch},code=compute_{arch}"]
     places = [f"-I{path.resolve()}" for path in include]
     made = [*target, *places, "-keep", "-keep-dir", str(folder), str(source.resolve())]
     _link(made, folder, str(source))
