@@ -2,6 +2,7 @@
 `--update-golden`; GPU tests are skipped where no GPU of an architecture that they name is at hand.
 """
 
+import gc
 import os
 import shutil
 import subprocess
@@ -10,6 +11,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+"""Before NumPy is imported: processes share the processors, and threads that wait occupy them."""
+gc.set_threshold(50_000, 50, 50)
+"""Kernels that are kept for the whole run are many objects, which a collection walks over in vain."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
