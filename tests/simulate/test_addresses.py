@@ -3,8 +3,10 @@
 from typing import cast
 
 import numpy as np
+import pytest
 
 from tests.simulate.test_values import grid
+from twill.diagnostics import TwillError
 from twill.emulate.build import Build, Request, prepared
 from twill.emulate.host import Host
 from twill.extract.reader.ttgir import read
@@ -64,3 +66,60 @@ module attributes {"ttg.num-warps" = 4 : i32} {
     assert memory.array("a", 4).dtype == np.int8
     assert c_type(function.args[0].type) == "uint8_t*"
     assert set(values) == {arg.id for arg in function.args}
+
+
+SELECTED = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @copy(%a: !tt.ptr<f8E4M3FN>, %b: !tt.ptr<f8E4M3FN>, %to: !tt.ptr<f8E4M3FN>, %n: i32) {
+    %zero = arith.constant 0 : i32
+    %first = arith.cmpi eq, %n, %zero : i32
+    %from = arith.select %first, %a, %b : !tt.ptr<f8E4M3FN>
+    %bytes = tt.bitcast %from : !tt.ptr<f8E4M3FN> -> !tt.ptr<i8>
+    %into = tt.bitcast %to : !tt.ptr<f8E4M3FN> -> !tt.ptr<i8>
+    %x = tt.load %bytes : !tt.ptr<i8>
+    tt.store %into, %x : !tt.ptr<i8>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("number", "name"), [(0, "a"), (1, "b")])
+def test_a_pointer_that_is_selected_is_to_the_array_that_is_meant(number: int, name: str) -> None:
+    """Bytes that are copied through pointers to bytes stay the numbers that they were."""
+    function = read(SELECTED, "copy.ttgir").functions[0]
+    values, memory = arguments(function, {"n": number})
+    interpret(function, values, memory, grid(0, 0, (1, 1)))
+    assert set(memory.arrays) == {name, "to"}
+    assert memory.arrays["to"][0] == memory.arrays[name][0]
+
+
+TILES = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @k(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>) {
+    %i = tt.make_range {end = 4 : i32, start = 0 : i32} : tensor<4xi32>
+    %two = arith.constant dense<2> : tensor<4xi32>
+    %first = arith.cmpi slt, %i, %two : tensor<4xi32>
+    %x = tt.splat %a : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %y = tt.splat %b : !tt.ptr<f32> -> tensor<4x!tt.ptr<f32>>
+    %both = arith.select %first, %x, %y : tensor<4xi1>, tensor<4x!tt.ptr<f32>>
+    %wide = tt.bitcast %a : !tt.ptr<f32> -> !tt.ptr<i64>
+    tt.return
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("without", "said"),
+    [
+        ("%wide", "pointers to a and to b can not be simulated"),
+        ("%both", "numbers of another width can not be simulated"),
+    ],
+)
+def test_what_pointers_can_not_say_is_refused(without: str, said: str) -> None:
+    text = "\n".join(line for line in TILES.splitlines() if not line.strip().startswith(without))
+    function = read(text, "k.ttgir").functions[0]
+    values, memory = arguments(function, {})
+    with pytest.raises(TwillError, match=said):
+        interpret(function, values, memory, grid(0, 0, (1, 1)))

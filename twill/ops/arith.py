@@ -10,6 +10,7 @@ from fractions import Fraction
 
 import numpy as np
 
+from twill.diagnostics import TwillError
 from twill.ir.loop import Op, Scalar, Tensor, Type
 from twill.ops import rules
 from twill.ops.c import WIDTHS, floats, form, written
@@ -460,10 +461,25 @@ def truth(type: Type) -> Type:
 _COMPARISON = Syntax(words=("predicate",), operands=2, results=lambda listed: (truth(listed[-1]),))
 
 
+def _selected(op: Op, condition: Array, then: Pointers, otherwise: Pointers) -> Pointers:
+    """Raises TwillError for a tile of pointers to several arrays."""
+    offset = np.where(condition, then.offset, otherwise.offset)
+    alike = (then.argument, then.seen_as) == (otherwise.argument, otherwise.seen_as)
+    if alike or condition.all():
+        return replace(then, offset=offset)
+    if condition.any():
+        raise TwillError(
+            f"{op.name} of pointers to {then.argument} and to {otherwise.argument} can not be simulated",
+            op.location,
+            span=len(op.name),
+        )
+    return replace(otherwise, offset=offset)
+
+
 def _select(op: Op, operands: Sequence[Operand]) -> Operand:
     condition, then, otherwise = operands
     if isinstance(then, Pointers):
-        return Pointers(then.argument, np.where(condition, then.offset, otherwise.offset))
+        return _selected(op, np.asarray(condition, bool), then, otherwise)
     return rounded(np.where(condition, np.asarray(then), np.asarray(otherwise)), element(op.result.type))
 
 

@@ -11,7 +11,7 @@ from zlib import crc32
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Pointer, Tensor
+from twill.ir.loop import Op, Pointer, Tensor, Type
 from twill.ops import rules
 from twill.ops.arith import operation
 from twill.ops.c import C_TYPES, NARROW, WIDTHS, form, stored, written
@@ -273,19 +273,48 @@ FLOATS = ruled(
 
 def _bitcast(op: Op, operands: Sequence[Operand]) -> Operand:
     if isinstance(operands[0], Pointers):
-        raise TwillError(f"{op.name} of pointers can not be simulated", op.location, span=len(op.name))
+        return _pointers_cast(op, operands[0])
     source, result = element(op.operands[0].type), element(op.result.type)
     if {source, result} & {"i1"}:
         return operands[0]
     return of_bits(bits_of(operands[0], source), result)
 
 
+def _pointers_cast(op: Op, pointers: Pointers) -> Pointers:
+    """Pointers to the same memory as numbers of another type. Raises TwillError where these are wider or
+    narrower."""
+    source, result = _pointee(op.operands[0].type), _pointee(op.result.type)
+    if source == result:
+        return pointers
+    if not source or not result or _width(source) != _width(result):
+        raise TwillError(
+            f"{op.name} of pointers to numbers of another width can not be simulated",
+            op.location,
+            span=len(op.name),
+        )
+    return replace(pointers, seen_as=result)
+
+
+def _width(name: str) -> int:
+    """Bits of an element type."""
+    return int(findall(r"\d+", name)[0])
+
+
+def _pointee(type: Type) -> str:
+    """The element type that pointers point to."""
+    pointer = type.dtype if isinstance(type, Tensor) else type
+    return element(pointer.pointee) if isinstance(pointer, Pointer) else ""
+
+
 def _bitcast_c(op: Op, operands: Sequence[str]) -> str | None:
     source, result = element(op.operands[0].type), element(op.result.type)
+    if source == result == "ptr":
+        same = _pointee(op.operands[0].type) == _pointee(op.result.type)
+        return operands[0] if same else written("({r})({0})", op, operands)
     if source == result:
         return operands[0]
     if source not in C_TYPES or result not in C_TYPES:
-        return written("({r})({0})" if source == result == "ptr" else None, op, operands)
+        return None
     bits = f"bitcast<{C_TYPES[result]}>({stored(source, operands[0])})"
     return f"float({bits})" if result in NARROW else bits
 
@@ -332,8 +361,7 @@ def _address(op: Op, operands: Sequence[Operand]) -> Array:
     assert isinstance(pointers, Pointers)
     assert isinstance(kind, Pointer)
     begin = (1 << 44) + (crc32(pointers.argument.encode()) << 12)
-    bits = int(findall(r"\d+", element(kind.pointee))[0])
-    return np.asarray(begin + pointers.offset * max(1, bits // 8), np.int64)
+    return np.asarray(begin + pointers.offset * max(1, _width(element(kind.pointee)) // 8), np.int64)
 
 
 BITS = (

@@ -46,7 +46,7 @@ def _seen(function: Callable[[Op, Operand], Operand]) -> Meaning:
     def of(op: Op, operands: Sequence[Operand]) -> Operand:
         (value,) = operands
         return (
-            Pointers(value.argument, function(op, value.offset))
+            replace(value, offset=function(op, value.offset))
             if isinstance(value, Pointers)
             else function(op, value)
         )
@@ -169,7 +169,7 @@ def _index_c(word: str) -> Expression:
 
 def _addptr(op: Op, operands: Sequence[Operand]) -> Pointers:
     pointers, offsets = operands
-    return Pointers(pointers.argument, pointers.offset + np.asarray(offsets, np.int64))
+    return replace(pointers, offset=pointers.offset + np.asarray(offsets, np.int64))
 
 
 CONSTANT = Row(

@@ -57,6 +57,8 @@ class Pointers:
     argument: str
     offset: Array
     """In elements."""
+    seen_as: str | None = None
+    """The element type that the numbers there are read and written as, of the same width as their own."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from zlib import crc32
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.ops.values import Array, Operand, Pointers, dtype, rounded
+from twill.ops.values import Array, Operand, Pointers, bits_of, dtype, of_bits, rounded
 
 _CHUNK = 1 << 16
 _ALIGNMENT = 16
@@ -107,9 +107,12 @@ class Memory:
         flat = np.asarray(offsets, np.int64)
         valid = np.broadcast_to(True if mask is None else mask, flat.shape)
         if not valid.any():
-            return np.full(flat.shape, other, dtype(self.types[pointers.argument]))
+            return np.full(flat.shape, other, dtype(pointers.seen_as or self.types[pointers.argument]))
         array = self.reaching(pointers.argument, flat[valid])
-        return np.where(valid, array[np.where(valid, flat, 0)], np.asarray(other, array.dtype))
+        found = array[np.where(valid, flat, 0)]
+        if pointers.seen_as:
+            found = of_bits(bits_of(found, self.types[pointers.argument]), pointers.seen_as)
+        return np.where(valid, found, np.asarray(other, found.dtype))
 
     def write(
         self, pointers: Pointers, offsets: Array, values: Array, mask: Array | None, *, add: bool = False
@@ -120,8 +123,12 @@ class Memory:
         if not valid.any():
             return
         array = self.reaching(pointers.argument, flat[valid])
-        new = rounded(np.broadcast_to(values, flat.shape)[valid], self.types[pointers.argument])
-        if add:
+        own = self.types[pointers.argument]
+        seen_as = pointers.seen_as or own
+        new = rounded(np.broadcast_to(values, flat.shape)[valid], seen_as)
+        if add and seen_as == own:
             np.add.at(array, flat[valid], new)
+        elif add:
+            raise TwillError(f"adding to {pointers.argument} as {seen_as} can not be simulated")
         else:
-            array[flat[valid]] = new
+            array[flat[valid]] = new if seen_as == own else of_bits(bits_of(new, seen_as), own)
