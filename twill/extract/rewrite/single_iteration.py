@@ -111,8 +111,7 @@ def _shared(function: Function, stretch: tuple[Op, ...]) -> set[int]:
 def _staying(stretch: tuple[Op, ...], shared: set[int]) -> tuple[Op, ...]:
     """The operations of the loop: the tiles of its MMAs, what depends on them, and what can not be moved."""
     needed = _needed(stretch, (op for op in stretch if role(op) in _MMAS))
-    ordered = any(writes_global(inner) for op in stretch for inner in (op, *op.inner()))
-    made, found = set[int](), list[Op]()
+    made, found, ordered = set[int](), list[Op](), False
     for op in stretch:
         used = {value.id for one in (op, *op.inner()) for value in one.operands}
         own = op.index in needed and _begins(op)
@@ -121,11 +120,12 @@ def _staying(stretch: tuple[Op, ...], shared: set[int]) -> tuple[Op, ...]:
         if own or used & made or not _moves(op, ordered=ordered):
             made |= {value.id for value in op.results}
             found.append(op)
+        ordered = ordered or any(writes_global(inner) for inner in (op, *op.inner()))
     return tuple(found)
 
 
 def _moves(op: Op, *, ordered: bool) -> bool:
-    """It may stand before the loop; loads only where nothing in it writes memory."""
+    """It may stand before the loop; loads only where nothing before them in it writes memory (`ordered`)."""
     row = lookup(op.name)
     if row is None or op.regions or role(op) == "alloc" or (ordered and role(op) in _LOADS):
         return False
