@@ -1435,6 +1435,70 @@ def gauged(
 
 
 @triton.jit
+def paged(
+    q, k, v, o, chosen, table, pages, DIM: tl.constexpr, COUNT: tl.constexpr, BLOCK: tl.constexpr, PAGE: tl.constexpr,
+    WIDTH: tl.constexpr,
+):  # fmt: skip
+    """o = exp(q @ k[chosen].T) @ v[chosen], where a table of pages says where the chosen rows lie, if they do. It is
+    read at what an arithmetic operation makes of the numbers of the rows."""
+    row, d = tl.arange(0, 16), tl.arange(0, DIM)
+    x = tl.load(q + row[:, None] * DIM + d[None, :])
+    acc, total = tl.zeros([16, DIM], tl.float32), tl.zeros([16], tl.float32)
+    for i in range(0, COUNT, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        number = tl.load(chosen + place)
+        safe = tl.maximum(number, 0)
+        page, inside = safe // PAGE, (number >= 0) & (safe // PAGE < WIDTH)
+        physical = tl.load(table + tl.minimum(page, WIDTH - 1), mask=inside, other=-1)
+        inside &= (physical >= 0) & (physical < pages)
+        at = tl.maximum(physical, 0).to(tl.int64) * (PAGE * DIM)
+        rows = at + safe % PAGE * DIM
+        y = tl.load(k + rows[None, :] + d[:, None], mask=inside[None, :], other=0.0)
+        z = tl.load(v + rows[:, None] + d[None, :], mask=inside[:, None], other=0.0)
+        weights = tl.where(inside[None, :], tl.exp(tl.dot(x, y)), 0.0)
+        total += tl.sum(weights, 1)
+        acc += tl.dot(weights.to(tl.bfloat16), z)
+    tl.store(o + row[:, None] * DIM + d[None, :], acc / total[:, None])
+
+
+@triton.jit
+def astride(q, k, o, p, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """o = q @ k.T @ k for the blocks of k up to this one, and p = k @ q.T @ q for those of q from this one on:
+    between the loops, one block is multiplied for both, and o is stored."""
+    block, row, d = tl.program_id(0), tl.arange(0, BLOCK), tl.arange(0, DIM)
+    own = (block * BLOCK + row[:, None]) * DIM + d[None, :]
+    x = tl.load(q + own)
+    acc = tl.zeros([BLOCK, DIM], tl.float32)
+    for i in range(0, block * BLOCK, BLOCK):
+        y = tl.load(k + (i + row[:, None]) * DIM + d[None, :])
+        acc = tl.dot(tl.dot(x, tl.trans(y)).to(tl.float16), y, acc)
+    y = tl.load(k + own)
+    scores = tl.dot(x, tl.trans(y))
+    acc = tl.dot(scores.to(tl.float16), y, acc)
+    tl.store(o + own, acc)
+    acc = tl.dot(tl.trans(scores).to(tl.float16), x)
+    for i in range((block + 1) * BLOCK, N, BLOCK):
+        x = tl.load(q + (i + row[:, None]) * DIM + d[None, :])
+        acc = tl.dot(tl.dot(y, tl.trans(x)).to(tl.float16), x, acc)
+    tl.store(p + own, acc)
+
+
+@triton.jit
+def bytewise(a, b, other, c, which, N: tl.constexpr, K, BLOCK: tl.constexpr):
+    """c = a @ b.T for b or the other, of fp8 that are loaded as bytes."""
+    row, column, step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, N), tl.arange(0, BLOCK)
+    if which == 0:
+        b = other
+    left, right = a.to(tl.pointer_type(tl.uint8)), b.to(tl.pointer_type(tl.uint8))
+    acc = tl.zeros([BLOCK, N], tl.float32)
+    for i in range(0, K, BLOCK):
+        x = tl.load(left + row[:, None] * K + i + step[None, :]).to(tl.float8e4nv, bitcast=True)
+        y = tl.load(right + column[None, :] * K + i + step[:, None]).to(tl.float8e4nv, bitcast=True)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * N + column[None, :], acc)
+
+
+@triton.jit
 def halves(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1918,6 +1982,17 @@ TWILL = {
         **dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*bf16:16", **dict.fromkeys(("a_scales", "b_scales"), "*fp32:16"), **SIZES,
         **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "paged": {
+        **dict.fromkeys("qkv", "*bf16:16"), "o": "*fp32:16", **dict.fromkeys(("chosen", "table"), "*i32:16"), "pages": "i32",
+        "DIM": 64, "COUNT": 256, "BLOCK": 64, "PAGE": 64, "WIDTH": 32, "num_warps": 4,
+    },
+    "astride": {
+        **dict.fromkeys("qk", "*fp16:16"), **dict.fromkeys("op", "*fp32:16"), "N": "i32:16", "DIM": 64, "BLOCK": 64, "num_warps": 4,
+    },
+    "bytewise": {
+        **dict.fromkeys(("a", "b", "other"), "*fp8e4nv:16"), "c": "*fp32:16", "which": "i32", "N": 64, "K": "i32:16", "BLOCK": 64,
+        "num_warps": 4,
+    },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_columns": {
@@ -2255,6 +2330,9 @@ VARIANTS = {
     "overturned": ("overturned", {}),
     "gauged": ("gauged", {}),
     "halves": ("halves", {}),
+    "paged": ("paged", {}),
+    "astride": ("astride", {}),
+    "bytewise": ("bytewise", {}),
     "every_other": ("every_other", {}),
     "distant": ("distant", {}),
     "dequantized": ("dequantized", {}),

@@ -122,11 +122,9 @@ def _consumer_waits(interval: _Interval, i: int, at: At) -> Iterable[Step]:
 
 def _acquired(group: Group, event: Event) -> set[str]:
     """The channels of which an event reads a slot, except for tiles from outside of the loop."""
-    if not event.computes or event.task is None:
-        return set()
     return {
         location[0].id
-        for leaf in event.task.leaves
+        for leaf in _read(group, event)
         if leaf.distance is not None and (location := group.channel(leaf))
     }
 

@@ -188,7 +188,9 @@ def _address_operand(op: Op, value: Value) -> bool:
 
 
 def _all_of_it(op: Op) -> bool:
-    """A view of all elements of a tile, each once: not of a half, and not repeated."""
+    """A view of all elements of a tile, each once and of its own type: not of a half, and not repeated."""
+    if role(op) == "bitcast":
+        return False
     types = [value.type for value in (*op.operands, *op.results)]
     return len(types) == 2 and len({prod(one.shape) for one in types if isinstance(one, Tensor)}) == 1
 

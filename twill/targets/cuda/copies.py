@@ -187,7 +187,13 @@ class Analysis:
     """Offsets that are the same in every iteration are taken apart too, into `Part`s."""
 
     def maker(self, value: Value) -> Op | None:
-        return None if value.producer is None else self.scope.program.op(value.producer)
+        """None for an argument, and for what another group computes in each iteration."""
+        if value.producer is None or self._received(value):
+            return None
+        return self.scope.program.op(value.producer)
+
+    def _received(self, value: Value) -> bool:
+        return value.id in self.scope.received and value.producer in self.inside
 
     def invariant(self, value: Value) -> bool:
         """The same in every iteration."""
@@ -218,6 +224,8 @@ class Analysis:
         """The parts of a tile of integers."""
         maker, width = self.maker(value), 64 if element(value.type) == "i64" else 32
         kind = role(maker) if maker else None
+        if self._received(value):
+            return Offset(width, moving=(self.scope.elements(value),))
         if maker is None or kind == "constant":
             return Offset(width, (self.scope.elements(value),))
         if _view(maker):

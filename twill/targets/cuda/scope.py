@@ -97,11 +97,15 @@ class Scope:
     None: each is awaited at once, as what is read inside of braces must be."""
     loads: dict[int, tuple[Read, Slot]] = field(default_factory=dict[int, "tuple[Read, Slot]"])
     """Tiles in slots that are read in the layouts which they are converted to, by value id."""
+    received: set[int] = field(default_factory=set[int])
+    """What comes in a slot, by value id: the statement does not have what it was computed from."""
 
     def bind(self, reads: Iterable[Read], ops: Iterable[Op] = ()) -> None:
         """Where the operations find what they read."""
         ops = tuple(ops)
         for read in reads:
+            if isinstance(read.location, Slot):
+                self.received.add(read.value)
             if isinstance(read.location, Slot) and self._converted(read, read.location, ops):
                 self.loads[read.value] = read, read.location
             else:
@@ -184,7 +188,11 @@ class Scope:
             first = number(tile, f"shared_at<{kind}>({self._address(slot)})")
             self.lines += [f"const {computed(tile)} {name} = {first};", *self._awaited(slot, name)]
             return lambda point: name
-        self.lines += [declaration(tile, name), f"const uint32_t {name}_at = {self._address(slot)};"]
+        at = f"const uint32_t {name}_at = {self._address(slot)};"
+        if self.narrow and self.program.channel(slot.channel).filled_by != "tma":
+            self.lines.append(at)
+            return lambda point: number(tile, plain(tile, f"{name}_at", point))
+        self.lines += [declaration(tile, name), at]
         alike = self.alike(self.program.channel(slot.channel))
         kept = by_thread(tile, f"{name}_at") if alike else None
         self.read_from |= {} if kept else {read.value: f"{name}_at"}

@@ -163,7 +163,7 @@ def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
             scope.values[read.value] = scope.operand(read, read.location)
     for index in it.ops[:-1]:
         op = emitter.program.op(index)
-        seen = scope.values.get(op.operands[0].id) if role(op) == "layout" else None
+        seen = scope.values.get(op.operands[0].id) if role(op) in ("layout", "bitcast") else None
         if isinstance(seen, Shared):
             scope.values[op.result.id] = seen
         elif any(not isinstance(result.type, Tensor) for result in op.results):
