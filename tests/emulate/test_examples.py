@@ -19,7 +19,10 @@ GIVEN = {
     "wrapped_e4m3": {"M": 112, "N": 112, "K": 208, "a_stride": 224, "b_stride": 128},
     "wrapped_integer": {"M": 112, "N": 48, "K": 208, "a_stride": 224, "b_stride": 64},
     "searched": {"groups": 5},
-    "grouped": {"groups": 3},
+    "grouped": {"groups": 3, "N": 192, "K": 200},
+    "flattened": {"M": 256, "N": 384},
+    "flattened.sm100": {"M": 256, "N": 384},
+    "alternating": {"M": 256},
     "highest_bytes": {"M": 100, "N": 120},
     "strips": {"taps": 2},
 }

@@ -245,13 +245,12 @@ def test_a_kernel_whose_overlap_is_wrong_has_none(monkeypatch: pytest.MonkeyPatc
             raise TwillError("a slot holds nothing")
 
     monkeypatch.setattr(generation, "_checked", checked)
-    spec = "examples/ttgir/fa_fwd.sm90.ttgir"
     options = replace(OPTIONS, check=True)
     if wrong == 1:
         with pytest.raises(TwillError, match="a slot holds nothing"):
-            generate(replace(GEMM, spec=spec), options)
+            generate(GEMM, options)
         return
-    made = generate(replace(GEMM, spec=spec), options)
+    made = generate(GEMM, options)
     (warning,) = made.program.warnings
     assert warning.startswith("one iteration is in flight at a time: a slot holds nothing")
     assert f"// {warning}" in made.cuda
