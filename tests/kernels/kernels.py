@@ -1484,6 +1484,32 @@ def astride(q, k, o, p, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def apportioned(
+    x, w, o, counts, E, N, K, EXPERTS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+):  # fmt: skip
+    """o = x @ w[e].T for the rows of each expert e, one expert's behind the other's: a block finds its expert, and
+    which rows that has, from how many rows each of them has."""
+    block, expert = tl.program_id(0), tl.arange(0, EXPERTS)
+    count = tl.load(counts + expert, mask=expert < E, other=0)
+    blocks = (count + BLOCK_M - 1) // BLOCK_M
+    ends = tl.cumsum(blocks, 0)
+    if block < tl.sum(blocks, 0):
+        own = tl.sum((ends <= block).to(tl.int32), 0)
+        begin = tl.sum(tl.where(expert < own, count, 0), 0)
+        first = block - tl.sum(tl.where(expert < own, blocks, 0), 0)
+        end = begin + tl.sum(tl.where(expert == own, count, 0), 0)
+        row = begin + first * BLOCK_M + tl.arange(0, BLOCK_M)
+        column, step = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+        acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+        for i in range(0, K, BLOCK_K):
+            left = tl.load(x + row[:, None] * K + (i + step)[None, :], mask=row[:, None] < end, other=0.0)
+            right = tl.load(w + (own * N + column[None, :]) * K + (i + step)[:, None])
+            acc = tl.dot(left, right, acc)
+        tl.store(o + row[:, None] * N + column[None, :], acc.to(tl.float16), mask=row[:, None] < end)
+
+
+@triton.jit
 def bytewise(a, b, other, c, which, N: tl.constexpr, K, BLOCK: tl.constexpr):
     """c = a @ b.T for b or the other, of fp8 that are loaded as bytes."""
     row, column, step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, N), tl.arange(0, BLOCK)
@@ -1993,6 +2019,10 @@ TWILL = {
         **dict.fromkeys(("a", "b", "other"), "*fp8e4nv:16"), "c": "*fp32:16", "which": "i32", "N": 64, "K": "i32:16", "BLOCK": 64,
         "num_warps": 4,
     },
+    "apportioned": {
+        **dict.fromkeys("xwo", "*fp16:16"), "counts": "*i32:16", "E": "i32", "N": "i32:16", "K": "i32:16", "EXPERTS": 64,
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_columns": {
@@ -2333,6 +2363,7 @@ VARIANTS = {
     "paged": ("paged", {}),
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),
+    "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
     "distant": ("distant", {}),
     "dequantized": ("dequantized", {}),

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
 from re import findall
 
-from twill.diagnostics import TwillError
 from twill.ir.channels import CLAIMS, DRAINS, Channel, DependenceBarrier, Filling
 from twill.ir.loop import Scalar, Tensor
 from twill.ir.names import identifier
@@ -24,7 +23,7 @@ from twill.ir.statements import (
     TensorMemorySync,
     walk,
 )
-from twill.targets.cuda import device_maps
+from twill.targets.cuda import device_maps, moving_vectors
 from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.emitter import (
     CLAIMED,
@@ -357,9 +356,8 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     ]
     masks = kept_masks(group) if program.lean else frozenset[str]()
     for one in group.variables:
-        if group.only_moves and isinstance(one.type, Tensor):
-            raise _kept(program, one.id)
-        lines += _instances(one, masks)
+        moving = group.only_moves and isinstance(one.type, Tensor)
+        lines += moving_vectors.declared(program, group, one) if moving else _instances(one, masks)
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):
         lines.append("const bool opaque = opaque_false();")
     emitter = Emitter(
@@ -382,19 +380,3 @@ def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bo
     while end and isinstance(body[end - 1], StoreWait):
         end -= 1
     return body[:end], end < len(body)
-
-
-def _kept(program: Program, name: str) -> TwillError:
-    """About a tile that a group keeps which only moves data."""
-    op = next(
-        (op for op in program.function.walk() if any(program.name(value.id) == name for value in op.results)),
-        None,
-    )
-    lines = program.module.text.splitlines()
-    where, text = (op.location, lines[op.location.line - 1]) if op else (program.function.location, None)
-    return TwillError(
-        f"the tile {name} would be kept by the warp that loads",
-        where,
-        text=text,
-        help="compute it anew in every iteration",
-    )

@@ -198,9 +198,14 @@ class Held:
         if isinstance(self.layout, Spread):
             raise ValueError(f"{self.name} lies in other threads")
         point = point.along(self.layout.axes)
-        if not self.layout.alike(point.layout):
+        if not self.layout.alike(point.layout) or not _of_register(point):
             raise ValueError(f"{self.name} lies in other threads")
         return point.register
+
+
+def _of_register(one: Point) -> bool:
+    """Whether its register says which element of a vector this is."""
+    return not one.layout.threads or one == point(one.layout, one.register)
 
 
 @dataclass(frozen=True, slots=True)

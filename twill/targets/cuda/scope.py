@@ -8,6 +8,7 @@ appends TTGIR operations.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from typing import TypeGuard
 
 from twill.diagnostics import DefectError
 from twill.ir.channels import Channel
@@ -20,6 +21,7 @@ from twill.ops.c import c_type, computed
 from twill.ops.pointer_loads import all_equal
 from twill.ops.row import Role
 from twill.ops.table import role
+from twill.targets.cuda import moving_vectors
 from twill.targets.cuda.arithmetic import constant
 from twill.targets.cuda.elements import (
     barrier_name,
@@ -136,7 +138,7 @@ class Scope:
         match read.location:
             case Register() as register:
                 name = variable(register)
-                return held(name, value.type) if isinstance(value.type, Tensor) else name
+                return self.held(name, value.type) if isinstance(value.type, Tensor) else name
             case Slot() as slot:
                 return self._tile(read, value, slot)
             case TensorMemory() as tile:
@@ -293,6 +295,14 @@ class Scope:
         self.lines += written(value.type, name, elements, self.span)
         return held(name, value.type)
 
+    def held(self, name: str, type: Tensor) -> Held:
+        """The elements of a tile that the group keeps in a variable."""
+        form = self.layout(type)
+        return moving_vectors.held(name, type, form) if self._moving(form) else held(name, type)
+
+    def _moving(self, form: Fragment | Spread) -> TypeGuard[Fragment]:
+        return self.narrow and isinstance(form, Fragment)
+
     def in_registers(self, value: Value) -> Form:
         """A tile as it is; in variables of its own where only a formula of its elements is known."""
         form = self.form(value)
@@ -332,8 +342,13 @@ class Scope:
             self.lines += [f"{name} = {form};"] if form != name else []
         elif isinstance(value.type, Tensor) and not isinstance(form, Shared):
             elements: Elements = (lambda one: form) if isinstance(form, str) else form
-            one = point(holding(value.type), "i_")
-            if elements(one) != held(name, value.type)(one):
+            layout = self.layout(value.type)
+            one = point(layout, "i_")
+            if elements(one) == self.held(name, value.type)(one):
+                return
+            if self._moving(layout):
+                self.lines += moving_vectors.assigned(value.type, name, layout, elements)
+            else:
                 self.lines += written(value.type, name, elements, self.span)
 
 

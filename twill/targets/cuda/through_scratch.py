@@ -12,12 +12,12 @@ from twill.ir.loop import Op, Tensor, Value
 from twill.ops.c import c_type
 from twill.ops.row import Role
 from twill.ops.table import role
-from twill.targets.cuda import tuples
+from twill.targets.cuda import moving_vectors, tuples
 from twill.targets.cuda.elements import guard, once, plain, written
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.fragments import tile_room
+from twill.targets.cuda.fragments import Fragment, tile_room
 from twill.targets.cuda.linear_tiles import Point
-from twill.targets.cuda.register_tiles import AnyPoint, as_stored, declaration, held, number, point
+from twill.targets.cuda.register_tiles import AnyPoint, as_stored, declaration, number, point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.channels import tile_bytes
@@ -32,7 +32,7 @@ def _tile(value: Value) -> Tensor:
 
 def execute(scope: Scope, op: Op) -> None:
     """Appends the operation. Raises ValueError where it can not be generated."""
-    if scope.narrow:
+    if scope.narrow and not (role(op) == "scan" and all(len(_tile(one).shape) == 1 for one in op.operands)):
         raise ValueError("can not be generated in a group that only moves data")
     scope.lines.append(scope.group_barrier())
     _EXECUTE[role(op)](scope, op)
@@ -50,9 +50,18 @@ def _put(scope: Scope, value: Value, address: str) -> None:
 def _take(scope: Scope, value: Value, element: Callable[[AnyPoint], str]) -> None:
     """The tile whose elements lie in shared memory, in registers."""
     tile, name = _tile(value), scope.name(value)
-    scope.lines += [] if value.id in scope.targets else [declaration(tile, name)]
-    scope.lines += written(tile, name, lambda one: number(tile, element(one)))
-    scope.values[value.id] = held(name, tile)
+    form, kept = scope.layout(tile), value.id in scope.targets
+
+    def elements(one: AnyPoint) -> str:
+        return number(tile, element(one))
+
+    if scope.narrow and isinstance(form, Fragment):
+        scope.lines += [] if kept else [moving_vectors.declaration(tile, name, form)]
+        scope.lines += moving_vectors.assigned(tile, name, form, elements)
+    else:
+        scope.lines += [] if kept else [declaration(tile, name)]
+        scope.lines += written(tile, name, elements)
+    scope.values[value.id] = scope.held(name, tile)
 
 
 def _strides(shape: Sequence[int]) -> list[int]:
