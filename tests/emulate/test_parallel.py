@@ -52,6 +52,39 @@ def test_shuffles(mode: str, b: int, c: int, source: Callable[[int], int]) -> No
     assert found == [7 * source(lane) for lane in range(32)]
 
 
+ROUNDS = """
+    mov.u32 %r10, tile;
+    @%p1 mbarrier.init.shared.b64 [%r10], 1;
+    fence.mbarrier_init.release.cluster;
+    bar.warp.sync -1;
+    mov.u32 %r11, 0;
+ROUND:
+    @!%p1 bra WAITS;
+    mbarrier.arrive.shared.b64 _, [%r10];
+WAITS:
+    and.b32 %r12, %r11, 1;
+WAIT:
+    mbarrier.try_wait.parity.shared.b64 %p5, [%r10], %r12;
+    @!%p5 bra WAIT;
+    {sync}
+    add.u32 %r11, %r11, 1;
+    setp.lt.u32 %p6, %r11, 3;
+    @%p6 bra ROUND;
+    st.global.u32 [%d1], %r11;
+"""
+"""One lane completes phases that the whole warp waits for."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lanes_that_are_kept_together_see_every_phase(seed: int) -> None:
+    assert run(ROUNDS.replace("{sync}", "bar.warp.sync -1;"), shared=8, seed=seed) == [3] * 32
+
+
+def test_a_lane_that_runs_ahead_leaves_the_others_behind() -> None:
+    with pytest.raises(HazardError, match="deadlock"):
+        run(ROUNDS.replace("{sync}", ""), shared=8, seed=1)
+
+
 def test_the_predicate_of_a_shuffle() -> None:
     found = run(
         "    shfl.sync.down.b32 %r6|%p2, %r1, 3, 31, -1;\n    selp.u32 %r7, 1, 0, %p2;\n    st.global.u32"

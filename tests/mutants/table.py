@@ -48,8 +48,8 @@ MUTANTS = (
     Mutant(
         "acquire-parity",
         f"{RUNTIME}/channel.cuh",
-        "n.parity ^ 1); }",
-        "n.parity); }",
+        "n.parity ^ 1);\n        if",
+        "n.parity);\n        if",
         "the producer waits for the other phase",
     ),
     Mutant(
@@ -62,9 +62,16 @@ MUTANTS = (
     Mutant(
         "producer-no-wait",
         f"{RUNTIME}/channel.cuh",
-        "producer_acquire(Position n) const { mbarrier_wait(empty(n), n.parity ^ 1); }",
-        "producer_acquire(Position n) const {}",
+        "mbarrier_wait(empty(n), n.parity ^ 1);\n",
+        "",
         "slots are filled before they are released",
+    ),
+    Mutant(
+        "producers-apart",
+        f"{RUNTIME}/channel.cuh",
+        "if constexpr (By == Filling::tma) __syncwarp();",
+        "",
+        "lanes that look a round too late wait for ever",
     ),
     Mutant(
         "slot-off-by-one",

@@ -53,6 +53,7 @@ mapped_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const __grid_con
                     tma_wait<0>();
                     tensor_map_replace<2>(own_maps + 2, &map_c_desc_10, c_desc_9_, {uint64_t(N), uint64_t(load_2_)}, {uint64_t(c_desc) * 2});
                 }
+                __syncwarp();
                 c_desc_10 = own_maps + 2;
             }
             trips_0 = max(0, (K + 63) / 64);
@@ -152,6 +153,7 @@ mapped_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const __grid_con
                     channel_acc_12_acc_14.copies_wait(count_acc_12_acc_14);
                     tensor_map_replace<2>(own_maps, &map_b_desc_3, b_desc_1_, {uint64_t(K), 64}, {uint64_t(b_desc_2_) * 2});
                 }
+                __syncwarp();
                 b_desc_3 = own_maps;
             }
             for (int32_t g = 0; g < groups; g += 1) {
@@ -170,6 +172,7 @@ mapped_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const __grid_con
                         channel_acc_12_acc_14.copies_wait(count_acc_12_acc_14);
                         tensor_map_replace<2>(own_maps + 1, &map_a_desc_6, a_5_, {uint64_t(K), uint64_t(load_2_)}, {uint64_t(a_desc_) * 2});
                     }
+                    __syncwarp();
                     a_desc_6 = own_maps + 1;
                 }
                 trips_0 = max(0, (K + 63) / 64);

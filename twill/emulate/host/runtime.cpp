@@ -159,13 +159,28 @@ cudaError_t cudaFuncSetAttribute(const void* function, cudaFuncAttribute attribu
     if (attribute == cudaFuncAttributeMaxDynamicSharedMemorySize) found->most_shared = size_t(value);
     return cudaSuccess;
 }
-cudaError_t cudaMallocAsync(void** to, size_t bytes, cudaStream_t) {
+cudaError_t cudaStreamIsCapturing(cudaStream_t, cudaStreamCaptureStatus* captured) {
+    *captured = cudaStreamCaptureStatusNone;
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolCreate(cudaMemPool_t* pool, const cudaMemPoolProps*) {
+    static char one;
+    *pool = reinterpret_cast<cudaMemPool_t>(&one);
+    return cudaSuccess;
+}
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolDestroy(cudaMemPool_t) { return cudaSuccess; }
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int) { return cudaMemPoolCreate(pool, nullptr); }
+cudaError_t cudaMallocFromPoolAsync(void** to, size_t bytes, cudaMemPool_t, cudaStream_t) {
     bytes = (bytes + 255) / 256 * 256;
     if (bytes > free_bytes) return cudaErrorMemoryAllocation;
     *to = free_memory;
     free_memory += bytes;
     free_bytes -= bytes;
     return cudaSuccess;
+}
+cudaError_t cudaMallocAsync(void** to, size_t bytes, cudaStream_t stream) {
+    return cudaMallocFromPoolAsync(to, bytes, nullptr, stream);
 }
 cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t) {
     if (!filled) return cudaErrorInvalidValue;

@@ -124,14 +124,29 @@ class Cta:
 
 @dataclass(slots=True)
 class Adversary:
-    """Chooses which warp runs next. Seed 0 lets each warp run until it waits and everything asynchronous
-    happen as late as possible; others choose at random."""
+    """Chooses which warp runs next, and which of its lanes. Seed 0 lets each warp run until it waits and
+    everything asynchronous happen as late as possible; others choose at random."""
 
     seed: int
     random: Random = field(init=False)
+    apart: int | None = field(init=False)
+    """Of lanes that diverged: None, they run together again where their paths join; 1, the fewer run ahead
+    and the others only when nothing else can progress; -1, the more."""
+    all_run: bool = field(init=False)
+    """Lanes that stayed behind may run."""
 
     def __post_init__(self) -> None:
         self.random = Random(self.seed)
+        self.apart = (None, 1, -1)[self.seed % 3]
+        self.all_run = self.apart is None
+
+    def hold_back(self) -> None:
+        self.all_run = self.apart is None
+
+    def catch_up(self) -> bool:
+        """Lets all lanes run; False where they could."""
+        could, self.all_run = self.all_run, True
+        return not could
 
     def order(self, warps: Sequence[Warp]) -> Sequence[Warp]:
         return warps if self.seed == 0 else self.random.sample(list(warps), len(warps))
@@ -182,7 +197,9 @@ class Cluster:
             moved, solid = self._round(warps)
             warps = [warp for warp in warps if warp.alive]
             idle = 0 if solid else idle + 1
-            if (not moved or idle) and warps and self._complete():
+            if moved and not idle:
+                self.adversary.hold_back()
+            elif warps and (self._complete() or self.adversary.catch_up()):
                 idle = 0
             elif warps and (not moved or idle > IDLE_ROUNDS):
                 raise self._deadlock(warps)

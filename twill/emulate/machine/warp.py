@@ -5,7 +5,9 @@ has a bit for each lane whose value is defined; an undefined value may be moved 
 error where it matters (`require`).
 
 Lanes that diverged are fragments. The fragment with the lowest program counter runs first, so that lanes
-reconverge where their paths join; a fragment that waits lets the others run.
+reconverge where their paths join; a fragment that waits lets the others run. PTX promises no more than that
+each lane progresses: where the adversary keeps lanes apart, fragments become one only where they wait at the
+same place, as instructions that all lanes execute together make them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -124,6 +126,8 @@ class Fragment:
     """Of a block."""
     mask: int
     waiting: Wait | None = None
+    gathers: bool = False
+    """It waits for the other lanes."""
     returns: tuple[int, ...] = ()
     """Blocks to return to, innermost last."""
 
@@ -260,9 +264,11 @@ class Warp:
 
         if not missing():
             return 0
-        return self.wait(
+        blocked = self.wait(
             lambda: not missing(), lambda: f"{what}, where lanes {missing():#x} of the warp have not arrived"
         )
+        fragment.gathers = True
+        return blocked
 
     def branch(self, taken: int, target: int) -> int:
         """Lanes `taken` go to the block `target`, the others on."""
@@ -270,7 +276,7 @@ class Warp:
             return target
         if not taken:
             return self.fragment.pc + 1
-        self.fragments.append(Fragment(target, taken, None, self.fragment.returns))
+        self.fragments.append(Fragment(target, taken, returns=self.fragment.returns))
         self.fragment.mask &= ~taken
         self.fragment.pc += 1
         return APART
@@ -284,20 +290,27 @@ class Warp:
 
     def settle(self) -> None:
         """Fragments at one place become one; those without lanes go."""
-        found = dict[tuple[int, tuple[int, ...]], Fragment]()
+        apart = self.cta.cluster.adversary.apart
+        found = dict[Any, Fragment]()
         for one in self.fragments:
             if not one.mask:
                 continue
-            other = found.setdefault((one.pc, one.returns), one)
+            joins = apart is None or one.waiting is not None
+            other = found.setdefault((one.pc, one.returns) if joins else one.mask, one)
             if other is not one:
                 other.mask |= one.mask
-                other.waiting = None
-        self.fragments = sorted(found.values(), key=lambda one: one.pc)
+                other.waiting, other.gathers = None, False
+        self.fragments = sorted(
+            found.values(), key=lambda one: one.pc if apart is None else apart * one.mask.bit_count()
+        )
 
     def choose(self) -> Fragment | None:
+        adversary = self.cta.cluster.adversary
         for one in self.fragments:
             if one.waiting is None or one.waiting.ready():
                 return one
+            if not one.gathers and not adversary.all_run:
+                break
         return None
 
     def run(self, most: int) -> "Progress":
@@ -307,12 +320,14 @@ class Warp:
             fragment = self.choose()
             if fragment is None:
                 break
-            fragment.waiting = None
+            fragment.waiting, fragment.gathers = None, False
             self.fragment = fragment
             self.only(fragment.mask)
+            apart = len(self.fragments)
             budget, how = self._advance(fragment, budget)
-            moved |= how != BLOCKED
-            solid |= how not in (BLOCKED, YIELD)
+            joined = len(self.fragments) < apart
+            moved |= joined or how != BLOCKED
+            solid |= joined or how not in (BLOCKED, YIELD)
             if how == YIELD:
                 break
         return Progress(moved, solid, most - budget, self.instructions - before)

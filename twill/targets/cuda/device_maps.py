@@ -80,6 +80,7 @@ def execute(scope: Scope, op: Op) -> None:
         "if (thread.leader) {",
         *(f"    {line}" for line in lines),
         "}",
+        "__syncwarp();",
         f"{declared}{name} = {place};",
     ]
     scope.values[op.result.id] = name

@@ -81,8 +81,8 @@ def count(name: str) -> str:
 
 
 _RUNTIME = """
-Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR MN_MAJOR Major MapUse Mask NamedBarrier
-Nearby NoElements beside
+Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
+NamedBarrier Nearby NoElements beside
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
 allow_shared_memory await_reads bitcast both bulk_load
@@ -106,7 +106,7 @@ store_elements store_pair
 store_shared store_words subtract_pair swizzle tensor_map tensor_map_pitch tensor_map_replace
 tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_multicast tma_load_pair
 tma_prefetch tma_store tma_wait tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16
-unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma wgmma_commit wgmma_fence wgmma_wait
+unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma wgmma_commit wgmma_fence wgmma_wait launch_pool
 """
 RUNTIME = frozenset(_RUNTIME.split())
 """What the runtime headers declare (a test compares)."""

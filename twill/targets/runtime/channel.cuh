@@ -42,8 +42,12 @@ struct Channel {
     __device__ __forceinline__ uint32_t full(Position n) const { return barriers + n.slot * 8; }
     __device__ __forceinline__ uint32_t empty(Position n) const { return barriers + (Depth + n.slot) * 8; }
     __device__ __forceinline__ void consumer_wait(Position n) const { mbarrier_wait(full(n), n.parity); }
-    /// The first round does not wait.
-    __device__ __forceinline__ void producer_acquire(Position n) const { mbarrier_wait(empty(n), n.parity ^ 1); }
+    /// By all threads of a warp. The first round does not wait. Nothing else keeps the lanes of a warp that only issues copies
+    /// by TMA together: one that looked a round too late would see the parity that it waits for as not reached, for ever.
+    __device__ __forceinline__ void producer_acquire(Position n) const {
+        mbarrier_wait(empty(n), n.parity ^ 1);
+        if constexpr (By == Filling::tma) __syncwarp();
+    }
 
     /// By all threads of a warp, of the producing group: it has written its part of the slot, or started its
     /// copies to it.

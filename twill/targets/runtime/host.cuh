@@ -71,24 +71,63 @@ inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwi
 /// How a kernel uses a tensor map.
 enum class MapUse { load, store, load_and_store };
 
-/// Global memory that maps of tensors without elements describe, as the driver encodes none with an extent of 0. It has one
-/// element that loads read, which is 0 as all outside of a tensor, and apart from it one that stores write. It is freed behind
-/// the kernel, in the order of the stream.
-struct NoElements {
-    static constexpr size_t bytes = 16;
-    cudaStream_t stream;
-    char* memory = nullptr;
+/// The pool of the current device that the memory of launches comes from. It keeps what is freed: the default pool gives it
+/// back to the system whenever the host synchronizes (its release threshold is 0), and the next launch maps memory anew.
+inline cudaError_t launch_pool(cudaMemPool_t* pool) {
+    constexpr int devices = 64;
+    static std::atomic<cudaMemPool_t> pools[devices] = {};
+    int device = 0;
+    if (const cudaError_t status = cudaGetDevice(&device)) return status;
+    if (device >= devices) return cudaDeviceGetDefaultMemPool(pool, device);
+    if ((*pool = pools[device].load(std::memory_order_acquire))) return cudaSuccess;
+    cudaMemPoolProps properties = {};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
+    if (const cudaError_t status = cudaMemPoolCreate(pool, &properties)) return status;
+    uint64_t kept = UINT64_MAX;
+    cudaError_t status = cudaMemPoolSetAttribute(*pool, cudaMemPoolAttrReleaseThreshold, &kept);
+    cudaMemPool_t other = nullptr;
+    if (!status && pools[device].compare_exchange_strong(other, *pool, std::memory_order_acq_rel)) return cudaSuccess;
+    cudaMemPoolDestroy(*pool);
+    *pool = other;
+    return status;
+}
 
-    explicit NoElements(cudaStream_t stream) : stream(stream) {}
-    NoElements(const NoElements&) = delete;
-    ~NoElements() {
+/// Global memory of one launch. It is freed behind the kernel, in the order of the stream, so that launches on several streams
+/// are apart. In a graph that is being captured it is the graph's own.
+struct LaunchMemory {
+    cudaStream_t stream;
+    void* memory = nullptr;
+
+    explicit LaunchMemory(cudaStream_t stream) : stream(stream) {}
+    LaunchMemory(const LaunchMemory&) = delete;
+    ~LaunchMemory() {
         if (memory) cudaFreeAsync(memory, stream);
     }
-    cudaError_t allocate() {
-        if (memory) return cudaSuccess;
-        if (const cudaError_t status = cudaMallocAsync(reinterpret_cast<void**>(&memory), 2 * bytes, stream)) return status;
-        return cudaMemsetAsync(memory, 0, 2 * bytes, stream);
+    cudaError_t allocate(size_t bytes) {
+        cudaStreamCaptureStatus captured = cudaStreamCaptureStatusNone;
+        if (const cudaError_t status = cudaStreamIsCapturing(stream, &captured)) return status;
+        if (captured != cudaStreamCaptureStatusNone) return cudaMallocAsync(&memory, bytes, stream);
+        cudaMemPool_t pool = nullptr;
+        if (const cudaError_t status = launch_pool(&pool)) return status;
+        return cudaMallocFromPoolAsync(&memory, bytes, pool, stream);
     }
+    cudaError_t allocate_zeros(size_t bytes) {
+        if (const cudaError_t status = allocate(bytes)) return status;
+        return cudaMemsetAsync(memory, 0, bytes, stream);
+    }
+};
+
+/// Global memory that maps of tensors without elements describe, as the driver encodes none with an extent of 0. It has one
+/// element that loads read, which is 0 as all outside of a tensor, and apart from it one that stores write.
+struct NoElements {
+    static constexpr size_t bytes = 16;
+    LaunchMemory owned;
+
+    explicit NoElements(cudaStream_t stream) : owned(stream) {}
+    const char* element(bool stored) const { return static_cast<const char*>(owned.memory) + (stored ? bytes : 0); }
+    cudaError_t allocate() { return owned.memory ? cudaSuccess : owned.allocate_zeros(2 * bytes); }
 };
 
 /// The same for a tensor that may have no elements: then a map of the one element that `MapUse` says. A map that a kernel both
@@ -107,8 +146,7 @@ inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwi
         ones[i] = 1;
         if (i + 1 < Rank) apart[i] = NoElements::bytes;
     }
-    const char* const element = none.memory + (use == MapUse::store ? NoElements::bytes : 0);
-    return tensor_map<Rank>(map, type, swizzle, element, ones, apart, box);
+    return tensor_map<Rank>(map, type, swizzle, none.element(use == MapUse::store), ones, apart, box);
 }
 
 /// Lets `Kernel` have `bytes` of dynamic shared memory on the current device: set once for each device, not for
@@ -126,35 +164,29 @@ inline cudaError_t allow_shared_memory(int bytes) {
     return cudaSuccess;
 }
 
-/// Global memory for the tensor maps that a kernel makes. It is freed behind the kernel, in the order of the stream.
+/// The tensor maps that a kernel makes.
 struct TensorMapMemory {
-    cudaStream_t stream;
+    LaunchMemory owned;
     CUtensorMap* maps = nullptr;
 
-    explicit TensorMapMemory(cudaStream_t stream) : stream(stream) {}
-    TensorMapMemory(const TensorMapMemory&) = delete;
-    ~TensorMapMemory() {
-        if (maps) cudaFreeAsync(maps, stream);
-    }
+    explicit TensorMapMemory(cudaStream_t stream) : owned(stream) {}
     cudaError_t allocate(int64_t count) {
-        return cudaMallocAsync(reinterpret_cast<void**>(&maps), count * sizeof(CUtensorMap), stream);
+        const cudaError_t status = owned.allocate(count * sizeof(CUtensorMap));
+        maps = static_cast<CUtensorMap*>(owned.memory);
+        return status;
     }
 };
 
-/// The counter from which thread blocks claim tiles, zero when the kernel begins. It is freed behind the kernel, in the order of the
-/// stream, so that launches on several streams count apart.
+/// The counter from which thread blocks claim tiles, zero when the kernel begins.
 struct TileCounter {
-    cudaStream_t stream;
+    LaunchMemory owned;
     uint32_t* value = nullptr;
 
-    explicit TileCounter(cudaStream_t stream) : stream(stream) {}
-    TileCounter(const TileCounter&) = delete;
-    ~TileCounter() {
-        if (value) cudaFreeAsync(value, stream);
-    }
+    explicit TileCounter(cudaStream_t stream) : owned(stream) {}
     cudaError_t allocate() {
-        if (const cudaError_t status = cudaMallocAsync(reinterpret_cast<void**>(&value), sizeof(uint32_t), stream)) return status;
-        return cudaMemsetAsync(value, 0, sizeof(uint32_t), stream);
+        const cudaError_t status = owned.allocate_zeros(sizeof(uint32_t));
+        value = static_cast<uint32_t*>(owned.memory);
+        return status;
     }
 };
 
