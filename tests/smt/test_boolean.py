@@ -68,8 +68,8 @@ def test_waits_that_divide_operations_agree_with_the_exhaustive_search() -> None
             relieved += answer is not None and best(plain, interval, 2, left=[5000]) is None
         except TooLargeError:
             continue
-        for engine in (sat, cpsat):
-            solution = engine.attempt(problem, interval, 2).solution
+        decided = found_by(sat.decide(problem, interval, 2, joint=True))
+        for solution in (decided, cpsat.attempt(problem, interval, 2).solution):
             assert (solution is not None) == (answer is not None), f"seed {seed}"
             assert solution is None or check(problem, solution) == (), f"seed {seed}"
     assert relieved
