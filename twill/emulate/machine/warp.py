@@ -84,16 +84,27 @@ def bits(values: Array) -> int:
     return int.from_bytes(np.packbits(values, bitorder="little").tobytes(), "little")
 
 
-class Views(dict[str, list[Array]]):
-    """Rows of the register file by type, made when first asked for."""
+class Rows(dict[int, Array]):
+    """Rows of a register file, seen as a type; each made when first asked for, as a warp uses few."""
+
+    def __init__(self, file: Array) -> None:
+        super().__init__()
+        self.file = file
+
+    def __missing__(self, index: int) -> Array:
+        row = self[index] = self.file[index]
+        return row
+
+
+class Views(dict[str, Rows]):
+    """Rows of the register file by type."""
 
     def __init__(self, files: Mapping[int, Array]) -> None:
         super().__init__()
         self.files = files
 
-    def __missing__(self, type: str) -> list[Array]:
-        rows = list(self.files[_SIZES[type]].view(_KINDS[type]))
-        self[type] = rows
+    def __missing__(self, type: str) -> Rows:
+        rows = self[type] = Rows(self.files[_SIZES[type]].view(_KINDS[type]))
         return rows
 
 

@@ -32,6 +32,8 @@ class History:
         """Event of each component's last read."""
         self.slots = dict[int, int]()
         """Row of `readers` by component."""
+        self.latest = dict[int, int]()
+        """Epoch of each component's last read of all."""
 
     def mark_read(self, at: Any, component: int, event: int) -> None:
         slot = self.slots.get(component)
@@ -40,6 +42,7 @@ class History:
             if slot == len(self.readers):
                 self.readers = np.concatenate([self.readers, np.zeros_like(self.readers)])
         self.readers[slot][at] = event
+        self.latest[component] = max(self.latest.get(component, 0), int(self.clocks.epoch[event]))
 
     def mark_write(self, at: Any, event: int | Array) -> None:
         self.writer[at] = event
@@ -123,6 +126,8 @@ class Shared(History):
             first = self._first(at, writers, late & changes)
             raise self._late_write(*first, clock, "overwritten", "overwrites")
         for component, slot in self.slots.items():
+            if self.latest[component] <= clock[ORDERED][component]:
+                continue
             self._check_readers(at, component, self.readers[slot][at], clock, atomic, changes)
 
     def _check_readers(

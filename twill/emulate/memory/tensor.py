@@ -40,6 +40,13 @@ class View:
     own: int = 0
     """Component of the issuing thread's operations of tensor cores, for one of these; else 0."""
 
+    def includes(self, component: int, epoch: int) -> bool:
+        """Whether all that a component has done until an epoch is ordered before."""
+        return bool(
+            self.clock[ORDERED][component] >= epoch
+            and (self.fenced is None or self.fenced[component] >= epoch)
+        )
+
 
 class TensorMemory(History):
     def __init__(self, clocks: Clocks, pipelined: set[int]) -> None:
@@ -162,7 +169,9 @@ class TensorMemory(History):
         """Raises Fault where a cell's last write or a read is not ordered before."""
         self.inside(cells)
         self._ordered(cells, np.abs(self.writer[cells.index]), view, "overwritten", "write")
-        for slot in self.slots.values():
+        for component, slot in self.slots.items():
+            if view.includes(component, self.latest[component]):
+                continue
             self._ordered(cells, self.readers[slot][cells.index], view, "overwritten", "read")
 
 

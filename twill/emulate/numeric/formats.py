@@ -75,6 +75,7 @@ def decode(codes: Array, name: str) -> Array:
     return table(name)[codes]
 
 
+@cache
 def largest(name: str) -> float:
     """The largest finite value."""
     values = table(name)

@@ -369,17 +369,19 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
     def run(warp: Warp) -> int:
         warp.require(phase.code, phase.index, "the phase to wait for")
         waits, found = _wanted(warp, at, phase), np.zeros(32, np.bool_)
-        for place in {place for _, place, _ in waits}:
+        phases = {(place, wanted) for _, place, wanted in waits}
+        for place, _ in phases:
             find(warp, place)
+        complete = {one for one in phases if _complete(warp, *one, parity)}
         for lane, place, wanted in waits:
-            found[lane] = _complete(warp, place, wanted, parity)
+            found[lane] = (place, wanted) in complete
         tried = warp.state.setdefault("tried", set[int]())
         if tries and not found.any() and one.line in tried:
             return warp.wait(
-                lambda: any(_complete(warp, place, wanted, parity) for _, place, wanted in waits),
+                lambda: any(_complete(warp, *one, parity) for one in phases),
                 lambda: _described(warp, waits[0][1]),
             )
-        for place in {place for lane, place, _ in waits if found[lane]}:
+        for place in {place for place, _ in complete}:
             released = find(warp, place).released
             warp.acquire(carried(released) if relaxed else released)
         tried.add(one.line)

@@ -333,8 +333,8 @@ def _packed(one: Instruction, decoder: Decoder, to: str, by: str) -> Step:
     refs = [decoder.source(operand, "f32") for operand in reversed(operands)]
     width = {"f16": 16, "bf16": 16}.get(name, 4 if name == "e2m1" else 8)
     target = decoder.target(one.operands[0], natural(max(16, width * count), "u"))
-    if name == "f16" and not relu and not finite and mode == "rn":
-        return _pack_f16(Ref("f16x2", target.code, target.index), refs)
+    if name in _PACKS and not relu and not finite and mode == "rn":
+        return _PACKS[name](target, refs)
 
     def run(warp: Warp) -> None:
         word, valid = np.zeros(32, np.uint32), warp.mask
@@ -352,13 +352,28 @@ def _packed(one: Instruction, decoder: Decoder, to: str, by: str) -> Step:
 
 def _pack_f16(target: Ref, refs: list[Ref]) -> Step:
     low, high = refs
+    pairs = Ref("f16x2", target.code, target.index)
 
     def run(warp: Warp) -> None:
         made = np.empty(64, np.float16)
         made[0::2], made[1::2] = get(warp, low), get(warp, high)
-        put(warp, target, made, warp.valid[2][low.index] & warp.valid[2][high.index])
+        put(warp, pairs, made, warp.valid[2][low.index] & warp.valid[2][high.index])
 
     return run
+
+
+def _pack_bf16(target: Ref, refs: list[Ref]) -> Step:
+    low, high = refs
+
+    def run(warp: Warp) -> None:
+        codes = np.empty(64, np.uint16)
+        codes[0::2], codes[1::2] = bf16_codes(get(warp, low)), bf16_codes(get(warp, high))
+        put(warp, target, codes.view(np.uint32), warp.valid[2][low.index] & warp.valid[2][high.index])
+
+    return run
+
+
+_PACKS = {"f16": _pack_f16, "bf16": _pack_bf16}
 
 
 def _unpacked(one: Instruction, decoder: Decoder, to: str, by: str) -> Step:
