@@ -1,5 +1,6 @@
 """Trip counts of loops, against Python's own count."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ from tests.kernels.programs import program
 from twill.diagnostics import TwillError
 from twill.extract.dependence.loops import loops
 from twill.extract.reader.ttgir import read
-from twill.simulate.actions import unfold
+from twill.ir.statements import If, Pipelined, Statement, walk
+from twill.simulate.actions import Taken, toward_loops, two_ways, unfold
+from twill.simulate.explore import explore, same
 from twill.simulate.trips import trips
 
 MADE_FROM_MEMORY = """
@@ -79,3 +82,31 @@ def test_a_branch_with_a_loop_is_followed_wherever_it_stands() -> None:
     branch."""
     for group in program("branching").groups:
         assert any(action.loop is not None for action in unfold(group.body, lambda loop: 3)), group.id
+
+
+def without_loops(branch: If) -> If:
+    """A branch of a group that has nothing to do in its first part."""
+    return replace(branch, then=())
+
+
+def loops_of(body: tuple[Statement, ...], taken: Taken) -> set[int]:
+    """The pipelined loops that a group comes to."""
+    actions = unfold(body, lambda loop: 1, taken)
+    return {action.loop for action in actions if action.loop is not None}
+
+
+@pytest.mark.parametrize("second", [False, True])
+def test_all_groups_take_the_same_part_of_a_branch(*, second: bool) -> None:
+    """`nested` has loops in both parts of a branch; a group that has one in the second part alone does
+    nothing where the others take the first."""
+    bodies = [group.body for group in program("nested").groups]
+    (body, *_) = (one for one in bodies if two_ways([one]))
+    branch = next(one for one in walk(body) if isinstance(one, If) and two_ways([(one,)]))
+    first, other = (
+        {one.op for one in walk(part) if isinstance(one, Pipelined)}
+        for part in (branch.then, branch.otherwise)
+    )
+    taken = toward_loops([*bodies, (without_loops(branch),)], second=second)
+    assert loops_of((branch,), taken) == (other if second else first)
+    assert loops_of((without_loops(branch),), taken) == (other if second else set())
+    assert explore(program("nested"), same(2), second=second).complete

@@ -5,7 +5,7 @@ Takes a group's statements and the trip counts of its loops; gives `Action`s. Th
 work on these alone.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import count
 
@@ -75,21 +75,42 @@ class _Walk:
     """Trip count of the latest run of each pipelined loop."""
 
 
-def toward_loops(branch: If | While) -> bool:
-    """Where no values decide: the branch with a pipelined loop, the first one if both have one or neither;
-    the end of a `While`."""
-    if isinstance(branch, While):
-        return False
-    first, second = (
-        any(isinstance(inner, Pipelined) for inner in every(part)) for part in (branch.then, branch.otherwise)
-    )
-    return first or not second
+def toward_loops(bodies: Iterable[tuple[Statement, ...]], *, second: bool = False) -> Taken:
+    """What groups with these bodies do where no values decide, all of them the same: of a branch the part
+    with a pipelined loop of any of them, the first one if both have one or neither, or the second one if both
+    have one and that is asked for; the end of a `While`."""
+    first, other = _with_loops(bodies)
+
+    def taken(branch: If | While) -> bool:
+        if isinstance(branch, While):
+            return False
+        return branch.op not in other or (branch.op in first and not second)
+
+    return taken
 
 
-def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken = toward_loops) -> Iterator[Action]:
+def two_ways(bodies: Iterable[tuple[Statement, ...]]) -> bool:
+    """Whether a branch has pipelined loops in both of its parts."""
+    first, other = _with_loops(bodies)
+    return bool(first & other)
+
+
+def _with_loops(bodies: Iterable[tuple[Statement, ...]]) -> tuple[set[int], set[int]]:
+    """The branches, by operation, whose first part has a pipelined loop, and those whose second part has."""
+    branches = [one for body in bodies for one in every(body) if isinstance(one, If)]
+
+    def some(part: tuple[Statement, ...]) -> bool:
+        return any(isinstance(inner, Pipelined) for inner in every(part))
+
+    return {one.op for one in branches if some(one.then)}, {one.op for one in branches if some(one.otherwise)}
+
+
+def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken | None = None) -> Iterator[Action]:
     """The actions of a group, in order; trip counts are evaluated as late as possible, when values computed
-    before are known."""
-    yield from _list(_Walk(trips, taken, {}, {}), statements, Action(statements[0]) if statements else None)
+    before are known. `taken` says which part of a branch is executed (by its own loops, unless given)."""
+    decided = taken or toward_loops([statements])
+    begin = Action(statements[0]) if statements else None
+    yield from _list(_Walk(trips, decided, {}, {}), statements, begin)
 
 
 def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None) -> Iterator[Action]:

@@ -19,6 +19,7 @@ from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Op, Pointer, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
+from twill.simulate.actions import two_ways
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import writes
@@ -80,6 +81,8 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
         report(f"checking how the groups wait, {count} iterations")
         counts = same(count, around(program))
         states += explore(program, counts, STATES).states
+        if two_ways(group.body for group in program.groups):
+            states += explore(program, counts, STATES, second=True).states
         if program.cluster > 1:  # more than STATES soon; and blocks that load everything themselves
             adversaries(program, counts)
             states += explore(replace(program, cluster=1), counts, STATES).states

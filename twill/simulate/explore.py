@@ -17,7 +17,7 @@ from random import Random
 from twill.ir.effects import OrderSignal, Resource, SlotPhase, StagingBuffer, SyncPoint, effects
 from twill.ir.program import Program
 from twill.ir.statements import BarrierPhase, For, Pipelined, While
-from twill.simulate.actions import Action, unfold
+from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError, Protocol, State
 
@@ -42,21 +42,24 @@ def same(trips: int, outer: int = 2) -> Counts:
     return lambda loop: trips if isinstance(loop, Pipelined) else outer
 
 
-def synchronizations(program: Program, counts: Counts) -> tuple[tuple[int, tuple[Action, ...]], ...]:
+def synchronizations(
+    program: Program, counts: Counts, *, second: bool = False
+) -> tuple[tuple[int, tuple[Action, ...]], ...]:
     """For each group, the actions that synchronize it with others, after its own rules have been checked.
     Raises HazardError."""
-    protocol = Protocol.of(program)
+    protocol, taken = Protocol.of(program), toward_loops([one.body for one in program.groups], second=second)
     found = list[tuple[int, tuple[Action, ...]]]()
     for group in program.groups:
-        actions = tuple(unfold(group.body, counts))
+        actions = tuple(unfold(group.body, counts, taken))
         check(program, group.id, actions)
         found.append((group.id, tuple(action for action in actions if protocol.concerns(action))))
     return tuple(found)
 
 
-def explore(program: Program, counts: Counts, limit: int = 200_000) -> Explored:
-    """All interleavings, up to `limit` states. Raises HazardError."""
-    groups = _of_all_blocks(program, counts)
+def explore(program: Program, counts: Counts, limit: int = 200_000, *, second: bool = False) -> Explored:
+    """All interleavings, up to `limit` states; of the second part of branches with loops in both parts where
+    that is asked for. Raises HazardError."""
+    groups = _of_all_blocks(program, counts, second=second)
     begin = (groups[0].protocol.initial(), (0,) * len(groups))
     seen, todo = {begin}, [begin]
     while todo:
@@ -92,9 +95,9 @@ class _Running:
         return f"group {self.group}{block} at {describe(self.actions[at])}"
 
 
-def _of_all_blocks(program: Program, counts: Counts) -> tuple[_Running, ...]:
+def _of_all_blocks(program: Program, counts: Counts, *, second: bool = False) -> tuple[_Running, ...]:
     """The groups of each block of a cluster, or of the one block."""
-    groups = synchronizations(program, counts)
+    groups = synchronizations(program, counts, second=second)
     return tuple(
         _Running(Protocol.of(program, block, program.cluster), group, actions)
         for block in range(program.cluster)

@@ -27,7 +27,7 @@ from twill.ir.statements import (
     StoreWait,
     TensorMemorySync,
 )
-from twill.simulate.actions import Action, unfold
+from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.explore import Counts
 from twill.simulate.protocol import HazardError, Protocol
 
@@ -77,7 +77,8 @@ class _Run:
 def races(program: Program, counts: Counts) -> int:
     """How many accesses to tensor memory were compared. Raises HazardError."""
     run, protocol = _Run(program), Protocol.of(program)
-    left = {group.id: list(unfold(group.body, counts))[::-1] for group in program.groups}
+    taken = toward_loops([group.body for group in program.groups])
+    left = {group.id: list(unfold(group.body, counts, taken))[::-1] for group in program.groups}
     state = protocol.initial()
     while any(left.values()):
         group = next(

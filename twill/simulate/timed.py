@@ -31,7 +31,7 @@ from twill.ir.statements import (
     StoreTile,
     TensorMemorySync,
 )
-from twill.simulate.actions import Action, unfold
+from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.clock import Clock, Group, Model, arrive
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError
@@ -54,11 +54,12 @@ def run(
     """The same, with what passes through the channels. Raises HazardError."""
     model = Model.of(program, loops, costs, paces or {})
     clock = Clock(model, model.protocol.initial())
-    groups = list[Group]()
+    groups, taken = list[Group](), toward_loops([one.body for one in program.groups])
     for warps in program.groups:
         members = max(1, warps.warps // WARPGROUP)
         groups += [
-            Group(warps.id, member, members, list(unfold(warps.body, counts))) for member in range(members)
+            Group(warps.id, member, members, list(unfold(warps.body, counts, taken)))
+            for member in range(members)
         ]
     _run(clock, groups)
     events = tuple(sorted(clock.events, key=lambda event: (event.begin, event.track)))
