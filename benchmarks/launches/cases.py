@@ -98,6 +98,7 @@ CASES: Mapping[str, Sequence[Case]] = {
     "tut06_attn_fwd_causal": (tutorial_forward(4, 16, 4096), ragged(tutorial_forward(1, 2, 1024))),
     "tut06_attn_fwd_hostdesc": (tutorial_described(4, 16, 4096), ragged(tutorial_described(1, 2, 1024))),
     "tut08_grouped": (grouped(PRODUCTS),),
+    "tut08_grouped_tma": (grouped(PRODUCTS, transposed=True),),
     "tut09_desc_persistent": products((128, 256), persistent=True),
     "tut09_desc_persistent_flat": products((128, 256), persistent=True),
     "tut09_persistent": products((128, 256), persistent=True),

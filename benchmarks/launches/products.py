@@ -64,7 +64,7 @@ def descriptors(shape: Sequence[int], stored: int, persistent: bool = False) -> 
     )
 
 
-def grouped(shapes: Sequence[Sequence[int]]) -> Case:
+def grouped(shapes: Sequence[Sequence[int]], transposed: bool = False) -> Case:
     """Products of several shapes in one launch, through arrays of addresses."""
     arrays, leading = dict[str, Array](), list[int]()
     for i, (m, n, k) in enumerate(shapes):
@@ -73,7 +73,7 @@ def grouped(shapes: Sequence[Sequence[int]]) -> Case:
             f"b{i}": ("f16", k * n, 0.5),
             f"c{i}": ("f16", m * n, "zeros"),
         }
-        leading += [k, n, n]
+        leading += [k, k if transposed else n, n]
     one = case(
         f"{len(shapes)} products",
         (SMS,),
