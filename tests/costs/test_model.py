@@ -421,3 +421,23 @@ def test_one_group_computes_a_sum_that_is_costed_without_exchanges() -> None:
     assert case.graph
     assert [node.id for node in case.graph.nodes if node.partial] == ["reduce_sum.13"]
     assert {"reduce_sum.13", "add.14", "mul.12"} in map(set, case.problem.together)
+
+
+def test_a_store_is_charged_the_comparisons_of_its_mask() -> None:
+    """One instruction for each access of 16 bytes and comparison, two in 64 bits; not where a machine charges
+    no instructions for addresses."""
+    stored = tile(128, 64, dtype="f16", bits=16, registers=16)
+    plain = Work("tt.store", "store", (stored,))
+    masked = replace(plain, bounds=3)
+    b200, h200 = (machine_of(arch) for arch in ("sm100", "sm90"))
+    accesses = 128 * 64 * 2 / 16
+    assert charge(masked, b200).units["alu"] - charge(plain, b200).units["alu"] == accesses * 3 / 64
+    assert charge(masked, h200) == charge(plain, h200)
+
+
+def test_masks_are_counted_by_their_comparisons() -> None:
+    """The mask of `panels` joins a comparison in 64 bits, made before the loop, with one in 32."""
+    module = read(Path("tests/kernels/ttgir/panels.sm100.ttgir").read_text(encoding="utf-8"), "panels")
+    (found,) = loops(module)
+    (stored,) = [node for node in graph(module, found).nodes if node.kind == "store"]
+    assert [work.bounds for work in stored.work] == [3]

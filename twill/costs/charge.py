@@ -253,7 +253,19 @@ def _operand(tile: Tile, extent: int, step: int) -> int:
 def moved(work: Work, machine: Machine) -> Charge:
     """Bytes of the largest tile moved."""
     tile = max((*work.outputs, *work.inputs), key=lambda t: t.bytes if t.dtype != "ptr" else 0)
-    return counted(work, machine, tile.bytes, tile.dtype, "bytes")
+    made = counted(work, machine, tile.bytes, tile.dtype, "bytes")
+    return _with_bounds(made, work, machine, tile.bytes) if work.bounds else made
+
+
+def _with_bounds(made: Charge, work: Work, machine: Machine, size: int) -> Charge:
+    """`made` plus the comparisons with bounds of each access, on machines that count the instructions of its
+    address too."""
+    comparing = replace(work, op=named("compare"))
+    compared = counted(comparing, machine, work.bounds * -(-size // ACCESS), "i32", "comparisons")
+    if not set(compared.units) <= set(made.units):
+        return made
+    formula = f"{made.formula} | {compared.formula}"
+    return replace(made, units=added(made.units, compared.units), formula=formula)
 
 
 def tensor(work: Work, machine: Machine) -> Charge:
@@ -272,6 +284,8 @@ def unscheduled(work: Work, machine: Machine) -> Charge:
     return Charge({}, 0, 0, "nothing")
 
 
+ACCESS = 16
+"""Bytes that a thread stores at once, at most (PTX ISA, st.v4.b32)."""
 KINDS: Mapping[Kind, Callable[[Work, Machine], Charge]] = {
     "load": moved,
     "store": moved,

@@ -106,6 +106,8 @@ class Work:
     """Of a reduction or scan: the operations that join two elements."""
     warps: int = 4
     """That its register tiles are spread over."""
+    bounds: int = 0
+    """Of a store through pointers: instructions that compare the indices of an access with bounds."""
     polynomial: int = 0
     """So many of `PARTS` of its elements are computed by a polynomial (`ir.problem`)."""
     location: Location | None = None

@@ -416,8 +416,8 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
         // store (tests/kernels/ttgir/centered.sm90.ttgir:123:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_9 + int32_t((i_ & 3) + (thread.lane & 7) * 4)) < N))) *((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_9 + int32_t((i_ & 3) + (thread.lane & 7) * 4))) = f16_of(convert_layout_36[((i_ & 3)) / 2], ((i_ & 3)) % 2);
+            for (int i_ = 0; i_ < 1; ++i_)
+                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_9 + int32_t(((i_ * 4) & 3) + (thread.lane & 7) * 4)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_9 + int32_t(((i_ * 4) & 3) + (thread.lane & 7) * 4))), convert_layout_36, i_ * 2);
         }
     }
 }
@@ -863,8 +863,8 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
         // store (tests/kernels/ttgir/centered.sm90.ttgir:123:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_9 + int32_t((i_ & 3) + (thread.lane & 7) * 4)) < N))) *((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_9 + int32_t((i_ & 3) + (thread.lane & 7) * 4))) = f16_of(convert_layout_36[((i_ & 3)) / 2], ((i_ & 3)) % 2);
+            for (int i_ = 0; i_ < 1; ++i_)
+                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_9 + int32_t(((i_ * 4) & 3) + (thread.lane & 7) * 4)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_9 + int32_t(((i_ * 4) & 3) + (thread.lane & 7) * 4))), convert_layout_36, i_ * 2);
         }
     }
 }

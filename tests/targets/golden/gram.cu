@@ -108,8 +108,8 @@ gram_kernel(__nv_bfloat16* a, float* c, int32_t M, int32_t K) {
         // store (tests/kernels/ttgir/gram.sm90.ttgir:55:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_)
-                *((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 16)) + int32_t((i_ & 1) + (thread.lane & 7) * 2)) = convert_layout_18[((i_ & 1))];
+            for (int i_ = 0; i_ < 1; ++i_)
+                store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 16)) + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2)), convert_layout_18, i_ * 2);
         }
     }
     if (warp_index() - 4 < 4) {

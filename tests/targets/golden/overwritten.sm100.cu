@@ -173,8 +173,8 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                 // cycle 1327, stage 0: store.place_10 (tests/kernels/ttgir/overwritten.sm100.ttgir:74:7)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        *((d + ((muli_1 + int32_t(((i_ >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * N)) + (muli_3 + int32_t((i_ & 3) + (thread.lane & 15) * 4))) = convert_layout_20[((i_ & 31))];
+                    for (int i_ = 0; i_ < 8; ++i_)
+                        store_neighbours<4>(((d + ((muli_1 + int32_t((((i_ * 4) >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * N)) + (muli_3 + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4))), convert_layout_20, i_ * 4);
                 }
                 // cycle 1583, stage 0: store.place_10.2 (tests/kernels/ttgir/overwritten.sm100.ttgir:89:7)
                 {

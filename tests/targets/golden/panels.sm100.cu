@@ -49,7 +49,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
             int32_t trips_0 = 0;
             trips_0 = max(0, (N + 63) / 64);
             {
-                // panels/for.0: 2 stages, an iteration every 832 cycles
+                // panels/for.0: 2 stages, an iteration every 768 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     // cycle 0, stage 0: load y_40 (tests/kernels/ttgir/panels.sm100.ttgir:69:15)
@@ -122,7 +122,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
         }
         trips_0 = max(0, (N + 63) / 64);
         {
-            // panels/for.0: 2 stages, an iteration every 832 cycles
+            // panels/for.0: 2 stages, an iteration every 768 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 if (thread.warp == 0) channel_y_40.consumer_wait(count_y_40);
@@ -187,8 +187,8 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                     // cycle 336, stage 1: store.9 (tests/kernels/ttgir/panels.sm100.ttgir:79:7)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            if ((((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)) < N))) store_neighbours<4>(((c + ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), convert_layout_12, i_ * 4);
                     }
                     // cycle 592, stage 0: trunc.z_45 (tests/kernels/ttgir/panels.sm100.ttgir:73:15)
                     {
@@ -213,8 +213,8 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                 // cycle 336, stage 1: store.9 (tests/kernels/ttgir/panels.sm100.ttgir:79:7)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        if ((((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)) < N))) store_neighbours<4>(((c + ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), convert_layout_12, i_ * 4);
                 }
             }
         }
@@ -271,7 +271,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         int32_t trips_0 = 0;
         trips_0 = max(0, (N + 63) / 64);
         {
-            // panels/for.0: 2 stages, an iteration every 832 cycles
+            // panels/for.0: 2 stages, an iteration every 768 cycles
             const int32_t n = trips_0;
             uint32_t kept_y_40_to[1];
             uint32_t kept_y_40_at0[4];
@@ -372,7 +372,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         }
         trips_0 = max(0, (N + 63) / 64);
         {
-            // panels/for.0: 2 stages, an iteration every 832 cycles
+            // panels/for.0: 2 stages, an iteration every 768 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 if (thread.warp == 0) {
@@ -443,8 +443,8 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     // cycle 336, stage 1: store.9 (tests/kernels/ttgir/panels.sm100.ttgir:79:7)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                        for (int i_ = 0; i_ < 4; ++i_)
+                            if ((((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((i - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)) < N))) store_neighbours<4>(((c + ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((i - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), convert_layout_12, i_ * 4);
                     }
                     // cycle 592, stage 0: trunc.z_45 (tests/kernels/ttgir/panels.sm100.ttgir:73:15)
                     {
@@ -469,8 +469,8 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                 // cycle 336, stage 1: store.9 (tests/kernels/ttgir/panels.sm100.ttgir:79:7)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        if ((((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8)) < N))) *((c + ((m_3 + (int64_t)(int32_t(((i_ >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t((i_ & 7) + (thread.lane & 7) * 8))) = f16_of(convert_layout_12[((i_ & 31)) / 2], ((i_ & 31)) % 2);
+                    for (int i_ = 0; i_ < 4; ++i_)
+                        if ((((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) & ((((n - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8)) < N))) store_neighbours<4>(((c + ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * extsi_1)) + (((n - 1) * 64) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), convert_layout_12, i_ * 4);
                 }
             }
         }

@@ -93,8 +93,8 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
         // store (tests/kernels/ttgir/pointers.sm100.ttgir:104:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                if ((((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) < M) & ((muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8)) < N))) *((c + ((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * N)) + (muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8))) = f16_of(convert_layout_30[((i_ & 63)) / 2], ((i_ & 63)) % 2);
+            for (int i_ = 0; i_ < 8; ++i_)
+                if ((((muli_1 + int32_t((((i_ * 8) >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) < M) & ((muli_10 + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8)) < N))) store_neighbours<4>(((c + ((muli_1 + int32_t((((i_ * 8) >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * N)) + (muli_10 + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8))), convert_layout_30, i_ * 4);
         }
     }
     if (read_warp_index() - 8 < 4) {
@@ -301,8 +301,8 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         // store (tests/kernels/ttgir/pointers.sm100.ttgir:104:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                if ((((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) < M) & ((muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8)) < N))) *((c + ((muli_1 + int32_t(((i_ >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * N)) + (muli_10 + int32_t((i_ & 7) + (thread.lane & 15) * 8))) = f16_of(convert_layout_30[((i_ & 63)) / 2], ((i_ & 63)) % 2);
+            for (int i_ = 0; i_ < 8; ++i_)
+                if ((((muli_1 + int32_t((((i_ * 8) >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) < M) & ((muli_10 + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8)) < N))) store_neighbours<4>(((c + ((muli_1 + int32_t((((i_ * 8) >> 3) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * N)) + (muli_10 + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8))), convert_layout_30, i_ * 4);
         }
     }
     if (read_warp_index() - 8 < 4) {

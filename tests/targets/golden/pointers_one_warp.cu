@@ -154,8 +154,8 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         // store (tests/kernels/ttgir/pointers_one_warp.sm90.ttgir:91:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                if ((thread.warp & 2) == 0 && (((muli_1 + int32_t(((thread.lane >> 2) & 7) + (thread.warp & 1) * 8)) < M) & ((muli_6 + int32_t((i_ & 7) + (thread.lane & 3) * 8)) < N))) *((c + ((muli_1 + int32_t(((thread.lane >> 2) & 7) + (thread.warp & 1) * 8)) * N)) + (muli_6 + int32_t((i_ & 7) + (thread.lane & 3) * 8))) = f16_of(convert_layout_28[((i_ & 7)) / 2], ((i_ & 7)) % 2);
+            for (int i_ = 0; i_ < 1; ++i_)
+                if ((thread.warp & 2) == 0 && (((muli_1 + int32_t(((thread.lane >> 2) & 7) + (thread.warp & 1) * 8)) < M) & ((muli_6 + int32_t(((i_ * 8) & 7) + (thread.lane & 3) * 8)) < N))) store_neighbours<4>(((c + ((muli_1 + int32_t(((thread.lane >> 2) & 7) + (thread.warp & 1) * 8)) * N)) + (muli_6 + int32_t(((i_ * 8) & 7) + (thread.lane & 3) * 8))), convert_layout_28, i_ * 4);
         }
     }
 }

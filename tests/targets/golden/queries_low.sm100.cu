@@ -568,8 +568,8 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         // store (tests/kernels/ttgir/queries_low.sm100.ttgir:98:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                *((o + ((muli_1 + int32_t(((i_ >> 2) & 15) * 4 + (thread.warp & 3))) * 128)) + int32_t((i_ & 3) + (thread.lane & 31) * 4)) = convert_layout_12[((i_ & 63))];
+            for (int i_ = 0; i_ < 16; ++i_)
+                store_neighbours<4>(((o + ((muli_1 + int32_t((((i_ * 4) >> 2) & 15) * 4 + (thread.warp & 3))) * 128)) + int32_t(((i_ * 4) & 3) + (thread.lane & 31) * 4)), convert_layout_12, i_ * 4);
         }
     }
     if (read_warp_index() - 4 < 4) {

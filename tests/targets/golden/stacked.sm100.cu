@@ -102,8 +102,8 @@ stacked_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, __half* a, __ha
         // store (tests/kernels/ttgir/stacked.sm100.ttgir:79:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                *((c + ((muli_1 + int32_t(((i_ >> 2) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 64)) + int32_t((i_ & 3) + (thread.lane & 15) * 4)) = convert_layout_21[((i_ & 31))];
+            for (int i_ = 0; i_ < 8; ++i_)
+                store_neighbours<4>(((c + ((muli_1 + int32_t((((i_ * 4) >> 2) & 7) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 64)) + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)), convert_layout_21, i_ * 4);
         }
     }
     if (read_warp_index() - 8 < 4) {

@@ -12,7 +12,8 @@ from twill.extract.dependence.tiles import in_shared
 from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
-from twill.ops.table import named, row
+from twill.ops.table import named, role, row
+from twill.ops.values import element
 
 BY_ELEMENT = "tt.load by element"
 """The cost of a pointer load of a tile whose elements one warp loads and stores one by one."""
@@ -59,8 +60,20 @@ def _work(
             return replace(plain, op=named("alloc"))
         case "load" if body.synchronous(op):
             return replace(plain, op=THROUGH_REGISTERS.get(body.access(op), BY_ELEMENT))
+        case "store" if role(op) == "pointer_store":
+            return replace(plain, bounds=sum(_bounds(body, mask) for mask in op.operands[2:]))
         case _:
             return plain
+
+
+def _bounds(body: Body, mask: Value) -> int:
+    """Instructions of the comparisons that a mask joins, for one element: two for one of 64 bits."""
+    maker = body.definer(mask)
+    if maker is None:
+        return 0
+    if role(maker) == "compare":
+        return 2 if element(maker.operands[0].type) == "i64" else 1
+    return sum(_bounds(body, value) for value in maker.operands if element(value.type) == "i1")
 
 
 def _branch(region: Region, tile_of: TileOf) -> Iterator[Work]:

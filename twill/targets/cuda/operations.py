@@ -30,6 +30,7 @@ from twill.targets.cuda.elements import guard, once, refuse, written
 from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import plus, times
 from twill.targets.cuda.fragments import Fragment, holding, together
+from twill.targets.cuda.linear_stores import linear_store
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.polynomial_parts import divided
 from twill.targets.cuda.register_tiles import (
@@ -321,6 +322,9 @@ def _store(scope: Scope, op: Op) -> None:
         scope.lines += several
         return
     form = scope.layout(value.type)
+    if isinstance(form, Spread):
+        scope.lines += linear_store(scope, op, form)
+        return
     one = point(form, "i_")
     target, source = scope.elements(op.operands[0])(one), as_stored(value.type, scope.elements(value), one)
     masked = [scope.elements(mask)(one) for mask in op.operands[2:]]

@@ -27,7 +27,8 @@ _TOGETHER = 4
 
 
 @cache
-def _analysis(function: Function) -> AxisAnalysis:
+def pointer_analysis(function: Function) -> AxisAnalysis:
+    """What is known of the pointers and masks of a function."""
     return AxisAnalysis(function)
 
 
@@ -42,7 +43,7 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
     form, size = source.layout, bits(value.type.dtype) // 8
     if form.axes != (0, 1) or form.threads or size not in (1, 2, 4):
         return None
-    together = moved_together(_analysis(scope.program.function), pointers, masks, 1)
+    together = moved_together(pointer_analysis(scope.program.function), pointers, masks, 1)
     try:
         if together == 16 and source.pack and size == 2 and form.band % 16 == 0:
             return _sixteen_bytes(scope, op, source, form)
@@ -77,7 +78,7 @@ def vector_load(scope: Scope, op: Op, name: str) -> list[str] | None:
     form, size = scope.layout(kind), bits(kind.dtype) // 8
     if not isinstance(form, Fragment) or form.axes != (0, 1) or form.threads or len(kind.shape) != 2:
         return None
-    together = moved_together(_analysis(scope.program.function), pointers, rest[:1], 1)
+    together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], 1)
     if len(rest) > 1 and not _zero(scope, rest[1]):
         return None
     try:

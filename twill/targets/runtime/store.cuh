@@ -3,6 +3,8 @@
 #include <cstdint>
 #include <cstring>
 
+#include "math.cuh"
+
 namespace twill {
 
 /// Transposes the 4 x 4 words of four neighbouring threads: thread q of four gets word q of each, in their
@@ -48,6 +50,15 @@ __device__ __forceinline__ void store_pair(T* to, T first, T second) {
         T values[2];
     };
     *reinterpret_cast<Pair*>(to) = Pair{{first, second}};
+}
+
+/// from[first], ..., `Count` neighbours, in one store to an address that is a multiple of their bytes.
+template <int Count, class T, class Element, int Size>
+__device__ __forceinline__ void store_neighbours(T* to, const Element (&from)[Size], int first) {
+    typename Whole<Count * sizeof(Element)>::Type stored;
+    static_assert(sizeof(stored) == Count * sizeof(Element), "one access");
+    memcpy(&stored, &from[first], sizeof(stored));
+    *reinterpret_cast<decltype(stored)*>(to) = stored;
 }
 
 /// Two neighbours in one load, from an address that is a multiple of both together.
