@@ -1,7 +1,9 @@
 """Writes reports/b200.md: the kernels generated for sm_100a, what nvcc says to them, what their PTX computes,
 and the instructions of each group's steady state beside those that the schedule charges.
 
-python benchmarks/b200.py [KERNEL ...]
+python benchmarks/b200.py [--instructions] [KERNEL ...]
+
+With --instructions, the table of instructions alone is made again.
 
 Needs nvcc and nvdisasm (CUDA toolkit or Triton); no GPU is used. The schedules are those kept with the tests.
 """
@@ -126,13 +128,18 @@ class Built:
 def built(kernel: str, folder: Path) -> Built:
     cubin, done = folder / "kernel.cubin", compiled(kernel, "sm100", folder)
     registers = max(map(int, re.findall(r"Used (\d+) registers", done.stderr)))
+    sass = disassembled(cubin)
+    other = compiled(kernel, "sm103", folder)
+    return Built(registers, spills(done.stderr), sass, None if other.returncode else spills(other.stderr))
+
+
+def disassembled(cubin: Path) -> str:
+    """SASS with the lines of the source."""
     disassembler = tool("nvdisasm")
     assert disassembler
-    sass = subprocess.run([disassembler, "-gi", "-c", cubin], capture_output=True, text=True, check=True)
-    other = compiled(kernel, "sm103", folder)
-    return Built(
-        registers, spills(done.stderr), sass.stdout, None if other.returncode else spills(other.stderr)
-    )
+    return subprocess.run(
+        [disassembler, "-gi", "-c", cubin], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def compiled(kernel: str, arch: str, folder: Path) -> subprocess.CompletedProcess[str]:
@@ -257,9 +264,14 @@ def rate(kernel: str, made: Program, scale: float) -> float:
 
 def rows(kernel: str) -> tuple[str, list[str]]:
     """A row of the first table, and those of the second."""
-    made = program(kernel)
     with tempfile.TemporaryDirectory() as folder:
         one = built(kernel, Path(folder))
+    return what_became(kernel, one), counted(kernel, one.sass)
+
+
+def what_became(kernel: str, one: Built) -> str:
+    """A row of the first table."""
+    made = program(kernel)
     names = {arg.name.lstrip("%") for arg in made.function.args}
     given = numbers(kernel) | ({"M": 256} if made.pairs else {})
     grid = (2 if made.pairs else 1, 1, 1)
@@ -273,37 +285,52 @@ def rows(kernel: str) -> tuple[str, list[str]]:
     predicted = ", ".join(f"{found.interval:.0f}" for found in timed.values())
     groups = ", ".join(str(group.warps) for group in made.groups)
     speed = f"{rates[0]} ({rates[1]} to {rates[2]})"
-    first = (
+    return (
         f"| {kernel.removesuffix('.sm100')} | {groups} | {intervals} | {predicted} | {speed} |"
         f" {one.registers} | {one.spills} | {'no' if one.other_spills is None else one.other_spills} |"
         f" {error:.0e}{f' {problem}' if problem else ''} | none |"
     )
-    second = list[str]()
+
+
+def counted(kernel: str, sass: str) -> list[str]:
+    """The rows of the second table."""
+    made, text, found = program(kernel), cuda(kernel), list[str]()
     for group in made.groups:
-        inside = steady_lines(cuda(kernel), group.id)
-        found, schedule = executed(one.sass, inside), charged(kernel, made, group)
-        if not schedule and not any(re.match(UNITS["tcgen05"], each.opcode) for each in found):
+        inside = steady_lines(text, group.id)
+        steady, schedule = executed(sass, inside), charged(kernel, made, group)
+        if not schedule and not any(re.match(UNITS["tcgen05"], each.opcode) for each in steady):
             continue
-        apart = alone(cuda(kernel), inside)
+        apart = alone(text, inside)
         shown = " | ".join(
-            f"{computed(unit, found, apart, group.warps):.0f} ({schedule[unit]})"
+            f"{computed(unit, steady, apart, group.warps):.0f} ({schedule[unit]})"
             if unit in LANES
-            else str(sum(bool(re.match(pattern, each.opcode)) for each in found))
+            else str(sum(bool(re.match(pattern, each.opcode)) for each in steady))
             for unit, pattern in UNITS.items()
         )
-        second.append(f"| {kernel.removesuffix('.sm100')} | {group.id} | {shown} | {len(found)} |")
-    return first, second
+        found.append(f"| {kernel.removesuffix('.sm100')} | {group.id} | {shown} | {len(steady)} |")
+    return found
 
 
-def main(names: Sequence[str]) -> None:
+def counted_anew(kernel: str) -> list[str]:
+    """The rows of the second table, of what is built for them."""
+    with tempfile.TemporaryDirectory() as folder:
+        done = compiled(kernel, "sm100", Path(folder))
+        done.check_returncode()
+        return counted(kernel, disassembled(Path(folder) / "kernel.cubin"))
+
+
+def main(arguments: Sequence[str]) -> None:
     """All kernels, or those named; rows of the others stay as they are in the report."""
-    kernels = (*BLACKWELL, *PAIRED)
-    kept = REPORT.read_text(encoding="utf-8").splitlines() if names else []
-    shown = [kernel.removesuffix(".sm100") for kernel in kernels]
-    made = [
-        rows(kernel) if not names or name in names else before(kept, name)
-        for kernel, name in zip(kernels, shown, strict=True)
-    ]
+    only = "--instructions" in arguments
+    names = [one for one in arguments if one != "--instructions"]
+    kept = REPORT.read_text(encoding="utf-8").splitlines() if names or only else []
+    made = list[tuple[str, list[str]]]()
+    for kernel in (*BLACKWELL, *PAIRED):
+        old = before(kept, kernel.removesuffix(".sm100"))
+        if names and kernel.removesuffix(".sm100") not in names:
+            made.append(old)
+        else:
+            made.append((old[0], counted_anew(kernel)) if only else rows(kernel))
     second = SECOND.format(units=" | ".join(UNITS), lines=" --- |" * len(UNITS))
     first = (row for row, _ in made if row)
     text = [HEAD, *first, second, *(row for _, more in made for row in more), TAIL]
@@ -312,8 +339,10 @@ def main(names: Sequence[str]) -> None:
 
 def before(kept: Sequence[str], name: str) -> tuple[str, list[str]]:
     """A kernel's rows in the report as it is; empty where it has none."""
-    first, *second = [line for line in kept if line.startswith(f"| {name} |")] or [""]
-    return first, second
+    found = [line for line in kept if line.startswith(f"| {name} |")]
+    at = next((i for i, line in enumerate(kept) if line.startswith("## ")), 0)
+    early = [line for line in kept[:at] if line in found]
+    return (early[0] if early else ""), found[len(early) :]
 
 
 if __name__ == "__main__":
