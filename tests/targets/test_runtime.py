@@ -4,6 +4,7 @@ names."""
 import re
 import shutil
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -208,22 +209,20 @@ def test_matrix_instructions_assemble_in_flight(tmp_path: Path) -> None:
 
 def test_every_function_of_the_runtime_is_used() -> None:
     """By the generator, or by another function of the runtime; those of tcgen05.cuh wait for their target."""
-    python = "\n".join(
-        path.read_text(encoding="utf-8") for path in Path("twill").rglob("*.py") if path.name != "names.py"
-    )
+    sources = [path for path in Path("twill").rglob("*.py") if path.name != "names.py"]
+    python = {word for path in sources for word in re.findall(r"\w+", path.read_text(encoding="utf-8"))}
     headers = {
         path.name: re.sub(r"//.*", "", path.read_text(encoding="utf-8")) for path in RUNTIME.glob("*.cuh")
     }
-    text = "\n".join(headers.values())
+    used = Counter(word for text in headers.values() for word in re.findall(r"\w+", text))
     for name, header in headers.items():
         for function in (
             set(re.findall(r"__forceinline__ (?:static )?[^\n(#]*?\b(\w+)\(", header))
             if name != "tcgen05.cuh"
             else ()
         ):
-            word = rf"\b{function}\b"
-            short = rf"\b(un)?{function.removeprefix('un')}\b"
-            assert re.search(short, python) or len(re.findall(word, text)) > 1 or function == "elect_one", (
+            short = function.removeprefix("un")
+            assert {short, f"un{short}"} & python or used[function] > 1 or function == "elect_one", (
                 f"{name}: {function}"
             )
 

@@ -59,11 +59,14 @@ class Action:
     def awaited(self, wait: BarrierWait) -> int:
         """Sequence number of the iteration that a wait on a dependence barrier is for."""
         last = max(self.total - 1, 0)
-        return dict(self.counters).get(wait.barrier, 0) + min(self.iteration(wait.awaited), last)
+        return self._count(wait.barrier) + min(self.iteration(wait.awaited), last)
 
     def sequence(self, channel: str, iteration: Iteration) -> int:
         """Sequence number of a slot."""
-        return dict(self.counters).get(channel, 0) + self.iteration(iteration)
+        return self._count(channel) + self.iteration(iteration)
+
+    def _count(self, name: str) -> int:
+        return next((count for counter, count in self.counters if counter == name), 0)
 
 
 @dataclass(slots=True)

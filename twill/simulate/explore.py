@@ -67,11 +67,13 @@ def explore(program: Program, counts: Counts, limit: int = 200_000, *, second: b
         for position in _ready(groups, state, done):
             after = groups[position].after(state, done[position])
             item = (after, (*done[:position], done[position] + 1, *done[position + 1 :]))
-            if item not in seen:
-                if len(seen) >= limit:
-                    return Explored(len(seen), complete=False)
-                seen.add(item)
-                todo.append(item)
+            before = len(seen)
+            seen.add(item)  # once: most of the time goes into hashes
+            if len(seen) == before:
+                continue
+            if before >= limit:
+                return Explored(before, complete=False)
+            todo.append(item)
     return Explored(len(seen), complete=True)
 
 

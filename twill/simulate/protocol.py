@@ -6,7 +6,7 @@ passes when it should not is found out.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TypeVar
 
 from twill.diagnostics import DefectError
@@ -76,6 +76,10 @@ class Protocol:
     """Of the cluster."""
     members: int = 0
     """What is added to the id of a group for the same one of the next block."""
+    arrivals: dict[tuple[str, int], frozenset[int]] = field(
+        default_factory=dict[tuple[str, int], frozenset[int]]
+    )
+    """What `_arrivals` has found."""
 
     @staticmethod
     def of(program: Program, block: int = 0, blocks: int = 1) -> "Protocol":
@@ -177,7 +181,8 @@ class Protocol:
 
     def _targets(self, channel: Channel) -> range:
         """The blocks whose slots of a channel a load fills, and to which a consumer releases them."""
-        return range(self.blocks) if channel.multicast else range(self.block, self.block + 1)
+        shared = self.blocks > 1 and channel.multicast
+        return range(self.blocks) if shared else range(self.block, self.block + 1)
 
     def _of_block(self, position: int, block: int) -> int:
         """The position of the same channel in another block."""
@@ -188,9 +193,8 @@ class Protocol:
         number, arrived = action.sequence(name, iteration), state.arrived[position]
         if number != arrived:
             raise HazardError(f"iteration {number} arrives on {name}, but {arrived} is next")
-        return replace(
-            state, arrived=(*state.arrived[:position], arrived + 1, *state.arrived[position + 1 :])
-        )
+        changed = (*state.arrived[:position], arrived + 1, *state.arrived[position + 1 :])
+        return State(state.slots, state.holds, state.signals, changed, state.met)
 
     def _checked_wait(self, state: State, name: str, number: int) -> State:
         position, barrier = self.dependences[name]
@@ -304,14 +308,18 @@ class Protocol:
         changed: SlotState,
         held: int,
     ) -> State:
-        slots, holds = list(state.slots), list(state.holds)
-        slots[position] = (*slots[position][:slot], changed, *slots[position][slot + 1 :])
-        holds[position] = (*holds[position][:slot], held, *holds[position][slot + 1 :])
-        return replace(state, slots=tuple(slots), holds=tuple(holds))
+        slots, holds = state.slots[position], state.holds
+        own = (*slots[:slot], changed, *slots[slot + 1 :])
+        if holds[position][slot] != held:
+            new = (*holds[position][:slot], held, *holds[position][slot + 1 :])
+            holds = (*holds[:position], new, *holds[position + 1 :])
+        all_slots = (*state.slots[:position], own, *state.slots[position + 1 :])
+        return State(all_slots, holds, state.signals, state.arrived, state.met)
 
     def _signal(self, state: State, name: str, value: bool) -> State:
         position = self.orders[name][0]
-        return replace(state, signals=(*state.signals[:position], value, *state.signals[position + 1 :]))
+        signals = (*state.signals[:position], value, *state.signals[position + 1 :])
+        return State(state.slots, state.holds, signals, state.arrived, state.met)
 
     def _own(self, arrivals: Iterable[int]) -> frozenset[int]:
         """The groups of a block whose arrivals some are, by threads or MMAs."""
@@ -320,6 +328,12 @@ class Protocol:
     def _arrivals(self, channel: Channel, group: int) -> frozenset[int]:
         """Who arrives on the empty barrier of a slot that a group reads: g for the threads of group g, ~g for
         its MMAs; of the groups of the other block of a cluster, beyond those of its own, the threads."""
+        found = self.arrivals.get((channel.id, group))
+        if found is None:
+            found = self.arrivals[channel.id, group] = self._all_arrivals(channel, group)
+        return found
+
+    def _all_arrivals(self, channel: Channel, group: int) -> frozenset[int]:
         releasing = channel.sharing(group) if channel.alternating else channel.releasing
         others = (one + self.members for one in releasing if len(self._targets(channel)) > 1)
         return frozenset((*releasing, *others, *(~one for one in channel.by_mma)))
