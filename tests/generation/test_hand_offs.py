@@ -11,6 +11,8 @@ from twill.generation.attempts import Attempt, fastest
 from twill.generation.hand_offs import with_hand_offs
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
+from twill.ir.program import Program
+from twill.simulate.predict import Predicted, predict
 from twill.verify.check import check
 from twill.warp.tasks import Scheduled
 
@@ -128,15 +130,27 @@ def test_each_loop_is_taken_as_it_is_fastest(monkeypatch: pytest.MonkeyPatch) ->
         made.append(tuple(len(case.problem.apart) > 3 for case in given))
         return Attempt(tuple(given), first.program, first.loops, {}, {})
 
-    def of_loops(one: Attempt) -> tuple[float, ...]:
-        return times[tuple(len(case.problem.apart) > 3 for case in one.cases)]
+    def intervals(one: Attempt) -> dict[str, float]:
+        paths = [loop.loop.path for loop in one.loops]
+        taken = times[tuple(len(case.problem.apart) > 3 for case in one.cases)]
+        return dict(zip(paths, taken, strict=True))
 
-    def cycles(one: Attempt) -> float:
-        return sum(of_loops(one))
-
-    monkeypatch.setattr(Attempt, "of_loops", of_loops)
-    monkeypatch.setattr(Attempt, "cycles", cycles)
+    monkeypatch.setattr(Attempt, "intervals", property(intervals))
     best = fastest(found, attempt)
     assert made[-1] == (True, False)
     assert best.cycles() == 5e4
     assert "each loop as it is fastest" in best.program.notes[-1]
+
+
+def test_an_attempt_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Attempt((), program("fa_fwd_causal"), loops("fa_fwd_causal")[1], {}, {})
+    predicted = list[Predicted]()
+
+    def counted(made: Program, scheduled: Sequence[Scheduled]) -> Predicted:
+        predicted.append(predict(made, scheduled))
+        return predicted[-1]
+
+    monkeypatch.setattr("twill.simulate.predict.predict", counted)
+    assert one.cycles() == sum(one.of_loops()) > 0
+    assert one.of_sm() >= one.cycles() / one.program.resident_blocks
+    assert len(predicted) == 1

@@ -8,6 +8,7 @@ for the part of an SM that leaves room for more thread blocks.
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from twill.diagnostics import TwillError
 from twill.generation.hand_offs import with_hand_offs
@@ -36,9 +37,9 @@ HANDED = "hand-offs between groups counted"
 EACH = "each loop as it is fastest"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Attempt:
-    """Schedules of the loops, and the program that follows from them."""
+    """Schedules of the loops, and the program that follows from them; predicted once, when first asked."""
 
     cases: tuple[Case, ...]
     program: Program
@@ -46,11 +47,16 @@ class Attempt:
     results: Mapping[str, Result]
     dumps: Mapping[str, str]
 
+    @cached_property
+    def intervals(self) -> Mapping[str, float]:
+        """Predicted machine cycles of an iteration of each loop, by its path."""
+        from twill.simulate.predict import intervals
+
+        return intervals(self.program, self.loops)
+
     def cycles(self) -> float:
         """Predicted machine cycles of an iteration of each loop, together."""
-        from twill.simulate.predict import of_block
-
-        return of_block(self.program, self.loops)
+        return sum(self.intervals.values())
 
     def scheduled(self) -> float:
         """Machine cycles of the schedules."""
@@ -58,16 +64,13 @@ class Attempt:
 
     def of_loops(self) -> tuple[float, ...]:
         """The same of each loop."""
-        from twill.simulate.predict import predict
-
-        found = predict(self.program, self.loops).loops
-        return tuple(found[one.loop.path].interval for one in self.loops)
+        return tuple(self.intervals[one.loop.path] for one in self.loops)
 
     def of_sm(self) -> float:
         """The same of an SM that several thread blocks share."""
-        from twill.simulate.predict import of_sm
+        from twill.simulate.predict import shared_sm
 
-        return of_sm(self.program, self.loops)
+        return shared_sm(self.intervals, self.program.resident_blocks, self.loops)
 
 
 Solving = Callable[[Sequence[Case], int], Attempt]

@@ -69,14 +69,23 @@ def busy(one: Scheduled) -> float:
 
 def of_block(program: Program, loops: Sequence[Scheduled]) -> float:
     """Machine cycles of a thread block for an iteration of each loop, together."""
-    return sum(found.interval for found in predict(program, loops).loops.values())
+    return sum(intervals(program, loops).values())
+
+
+def intervals(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
+    """Machine cycles of a thread block for an iteration of each loop, by its path."""
+    return {path: found.interval for path, found in predict(program, loops).loops.items()}
 
 
 def of_sm(program: Program, loops: Sequence[Scheduled]) -> float:
     """Machine cycles of an SM for an iteration of each loop, together: thread blocks that share it hide what
     the others wait for, until a unit is always busy."""
-    found, blocks = predict(program, loops).loops, program.resident_blocks
-    return sum(max(busy(one), found[one.loop.path].interval / blocks) for one in loops)
+    return shared_sm(intervals(program, loops), program.resident_blocks, loops)
+
+
+def shared_sm(alone: Mapping[str, float], blocks: int, loops: Sequence[Scheduled]) -> float:
+    """`of_sm` from the `intervals` of one of the thread blocks."""
+    return sum(max(busy(one), alone[one.loop.path] / blocks) for one in loops)
 
 
 def paces(loops: Sequence[Scheduled]) -> Paces:
