@@ -39,6 +39,16 @@ def test_generated_code_computes_what_its_ttgir_computes(kernel: str) -> None:
     } >= wanted - {"sums"}
 
 
+APART = ("gemm_persistent", "fa_fwd", "fa_bwd")
+
+
+@pytest.mark.parametrize("kernel", [*APART, *(f"{kernel}.sm100" for kernel in APART)])
+def test_lanes_of_a_warp_may_run_apart(kernel: str) -> None:
+    """The fewer of those that diverged run ahead (seed 1), and all else in an order of its own."""
+    compared = run(build(kernel), Request(numbers(kernel), schedule=1))
+    assert wrong(build(kernel), compared) is None, compared
+
+
 @pytest.mark.parametrize("kernel", [*OTHERS, *(f"{kernel}.sm100" for kernel in BLACKWELL_FORMS)])
 def test_code_in_other_forms(kernel: str) -> None:
     """Element types, swizzles, layouts, masks, atomics, loads by pointers, carried values: a tile of each."""

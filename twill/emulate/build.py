@@ -56,7 +56,8 @@ class Request:
     seed: int = 0
     """Of the memory."""
     schedule: int = 0
-    """0 lets what is asynchronous happen as late as possible; others choose at random."""
+    """0 lets what is asynchronous happen as late as possible; others choose at random, two of three with
+    lanes of a warp apart (`Adversary`)."""
     processors: int = 1
     """Multiprocessors, for persistent kernels."""
 
