@@ -66,6 +66,7 @@ that compute; in parentheses what the schedule charges on that unit (cycles x la
 moves out of the loop is not counted, nor is the second try of a wait. An FADD2, FMUL2 or FFMA2, which
 computes two elements in one instruction, counts for two on its unit, and for one among all. What one warp of
 a group executes alone, such as a wait before it issues an MMA, counts on these units as an average.
+The rows are of one run (`--instructions`) of one version of the generator.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -88,10 +89,16 @@ load alone, and the others for the last load, which it issues behind them. The p
 follow its load, as the schedule does. The multiplications of rescaling are counted, which a warp skips where
 no maximum grows.
 
-More than a tenth over the charge are ALU instructions of two rows. In `skipping` a group that converts and
-selects little waits nine times in an iteration, for one instruction each (the parity), and makes the
-condition of two selections from a number that the loop loads, for two each. In `panels`, which stores 2 bytes
-at a time, each element takes a comparison, and every second one a shift: the schedule charges neither.
+More than a tenth over the charge, of groups whose operations are charged on that unit, are instructions of
+three rows. In `skipping` a group that converts and selects little waits nine times in an iteration, for one
+ALU instruction each (the parity, of three waits by one warp of four), and makes the condition of two
+selections from a number that the loop loads, for two each: the schedule charges neither. In `retained` a
+tile of truth values goes to another group, and each is selected to a byte before it is stored (128 SEL).
+`overwritten` sums a tile over rows, whose elements lie in other lanes: each exchange between lanes adds its
+elements once more, of which the schedule charges the shuffles alone, and its mask of computed numbers, with
+its change of layout, is charged as an address. Warps that issue MMAs alone, and groups that only pass tiles
+on, execute 1 to 14 ALU instructions in an iteration for which nothing is charged: parities and slots of the
+channels that they wait for, and the loop's counter.
 
 fa_fwd alone, with one tile of 128 rows, takes 1992 cycles where its schedule has 1322. Of these, 329 go with
 the costs of waits and barriers. The others are a circuit of two iterations that the schedule does not have:
