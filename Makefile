@@ -24,7 +24,7 @@ check: $(READY)  ## lint, format and types
 	$(BIN)/pyright --pythonpath $(BIN)/python
 
 unit: $(READY)  ## the test suite
-	$(BIN)/pytest -n 2
+	$(BIN)/pytest -n 2 --dist worksteal
 
 format: $(READY)  ## rewrite the sources in the house format
 	$(BIN)/ruff check --fix .
