@@ -25,6 +25,7 @@ GIVEN = {
     "alternating": {"M": 256},
     "highest_bytes": {"M": 100, "N": 120},
     "strips": {"taps": 2},
+    "marching": {"steps": 9, "N": 64, "K": 144},
 }
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 

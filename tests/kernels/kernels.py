@@ -1510,6 +1510,23 @@ def apportioned(
 
 
 @triton.jit
+def marching(a, b, c, steps, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = the sum of a @ b over some steps, in each of which the pointers to a walk on by whole blocks: the last block
+    of a row is no block of a tensor map."""
+    row, col = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    walk = a + row[:, None] * K + k[None, :]
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for _ in range(steps):
+        for i in range(0, K, BLOCK_K):
+            x = tl.load(walk, mask=i + k[None, :] < K, other=0.0)
+            y = tl.load(b + (i + k)[:, None] * N + col[None, :], mask=i + k[:, None] < K, other=0.0)
+            walk += BLOCK_K
+            acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * N + col[None, :], acc)
+
+
+@triton.jit
 def bytewise(a, b, other, c, which, N: tl.constexpr, K, BLOCK: tl.constexpr):
     """c = a @ b.T for b or the other, of fp8 that are loaded as bytes."""
     row, column, step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, N), tl.arange(0, BLOCK)
@@ -2023,6 +2040,10 @@ TWILL = {
         **dict.fromkeys("xwo", "*fp16:16"), "counts": "*i32:16", "E": "i32", "N": "i32:16", "K": "i32:16", "EXPERTS": 64,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "marching": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "steps": "i32", "N": "i32:16", "K": "i32:16", "BLOCK_M": 16,
+        "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_columns": {
@@ -2363,6 +2384,7 @@ VARIANTS = {
     "paged": ("paged", {}),
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),
+    "marching": ("marching", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
     "distant": ("distant", {}),

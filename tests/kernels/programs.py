@@ -60,7 +60,7 @@ FORMS = (
         "tilted",
         "gauged",
     ),
-    *("sieved", "overturned", "paged", "astride", "bytewise", "apportioned"),
+    *("sieved", "overturned", "paged", "astride", "bytewise", "apportioned", "marching"),
     *("reread", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     "settled",
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),

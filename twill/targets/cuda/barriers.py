@@ -3,6 +3,7 @@
 from twill.ir.channels import DependenceBarrier
 from twill.ir.effects import effects
 from twill.ir.operands import At, Iteration, Slot
+from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import BarrierWait, MmaIssue, ProducerLoad, StoreTile, walk
 from twill.targets.cuda.elements import iteration, sequence
 from twill.targets.cuda.emitter import (
@@ -35,7 +36,7 @@ def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
     if one.local:
         return [emitter.scope().group_barrier()]
     copied = one.filled_by == "cp_async" or _copied_outside(emitter, channel)
-    fenced = copied and _read_by_mmas(emitter, channel)
+    fenced = copied and _read_by_mmas(emitter.group, channel)
     wait = f"{channel_name(channel)}.consumer_wait({emitter.positions.of(channel, at.iteration)});"
     lines = [wait, "fence_async_shared();"] if fenced else [wait]
     if emitter.of_pair(channel):
@@ -58,11 +59,19 @@ def _copied_outside(emitter: Emitter, channel: str) -> bool:
     return any(own is not None and own.inside for own in tiled)
 
 
-def _read_by_mmas(emitter: Emitter, channel: str) -> bool:
-    """Whether an MMA of this group reads slots of a channel where they lie."""
-    issued = (one for one in walk(emitter.group.body) if isinstance(one, MmaIssue))
+def _read_by_mmas(group: WarpProgram, channel: str) -> bool:
+    """Whether an asynchronous MMA of a group reads slots of a channel where they lie: the group has a fence
+    between the copies of threads and these."""
+    issued = (one for one in walk(group.body) if isinstance(one, MmaIssue))
     read = (location for one in issued for location in effects(one).reads)
     return any(isinstance(location, Slot) and location.channel == channel for location in read)
+
+
+def fenced_by_readers(program: Program, channel: str) -> bool:
+    """Whether a group that reads a channel has a fence behind the copies of threads, so that TMA may write
+    there again."""
+    consumers = program.channel(channel).consumers
+    return any(_read_by_mmas(group, channel) for group in program.groups if group.id in consumers)
 
 
 def consumer_release(emitter: Emitter, channel: str, at: At) -> list[str]:

@@ -8,6 +8,7 @@ from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import Op, Tensor, Value
 from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
 from twill.ops.table import role
+from twill.targets.cuda.barriers import fenced_by_readers
 from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import refuse, sequence
@@ -42,7 +43,8 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     if emitter.of_pair(it.channel):
         expect = f"if ({FIRST}) {expect.replace(str(expected), str(2 * expected))}"
     head = emitter.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
-    start = ["if (thread.leader) {", *indented([expect, *lines]), "}"]
+    fence = ["fence_async_shared();"] if inside and not fenced_by_readers(emitter.program, it.channel) else []
+    start = ["if (thread.leader) {", *indented([*fence, expect, *lines]), "}"]
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     if not inside:
         return [head, acquire, *start]
