@@ -72,3 +72,13 @@ def test_an_engine_that_does_not_exist_is_refused(schedule: Path, tmp_path: Path
     status, text = run("check", str(false), GEMM, "--arch", "sm90")
     assert status == 1
     assert "'oracle' is no engine" in text
+
+
+@pytest.mark.parametrize("loop", ["fa_fwd_causal.for.1", "fa_fwd_subtiled.for.0"])
+def test_schedules_of_generated_kernels_hold(loop: str) -> None:
+    """Their groups wait inside of exponentials, and are those of other loops of the kernel."""
+    spec = f"examples/ttgir/{loop.partition('.')[0]}.sm90.ttgir"
+    status, text = run("check", f"reports/schedules/{loop}.json", spec)
+    assert status == 0, text
+    tied = "max.raised_39 and max.raised_48 in different groups"
+    assert (tied in text) == (loop == "fa_fwd_causal.for.1")

@@ -14,6 +14,7 @@ from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound, Result, So
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.verify import check_document
+from twill.verify.document import ties
 
 FIGURE1 = Result(
     figure1(),
@@ -110,3 +111,33 @@ def test_where_the_kernel_lies_does_not_matter() -> None:
     text = write_schedule(replace(FIGURE1, problem=at("a/kernel.ttgir")), MODULO)
     assert rules(text, at("b/kernel.ttgir")) == []
     assert rules(text, replace(at("a/kernel.ttgir"), machine="other")) == ["PROBLEM"]
+
+
+def test_ties_to_other_loops_are_kept_and_named() -> None:
+    """A schedule with operations in the groups of other loops is one of the loop; without a schedule the
+    document speaks of the loop as it is, and a tie that is not kept is a broken rule."""
+    problem, solution = piped()
+    groups = dict(zip((op.id for op in problem.operations), solution.group, strict=True))
+    (a, b), (c, d) = _pair(groups, same=True), _pair(groups, same=False)
+    added = replace(problem, together=((a, b),), apart=((c, d),))
+    result = Result(added, "optimal", bounds(added), 4, solution)
+    document = read_schedule(write_schedule(result), "s.json")
+    assert check_document(document, problem) == ()
+    assert ties(document, problem) == (((a, b),), ((c, d),))
+    assert ties(document, added) == ((), ())
+    broken = replace(result, problem=replace(problem, apart=((a, b),)))
+    assert "APART" in rules(write_schedule(broken), problem)
+    nothing = replace(result, status="unknown", solution=None)
+    assert "PROBLEM" in rules(write_schedule(nothing), problem)
+
+
+def test_ties_of_the_problem_hold_where_the_document_lacks_them() -> None:
+    problem, solution = piped()
+    groups = dict(zip((op.id for op in problem.operations), solution.group, strict=True))
+    text = write_schedule(Result(problem, "optimal", bounds(problem), 4, solution))
+    assert rules(text, replace(problem, together=(_pair(groups, same=True),))) == []
+    assert rules(text, replace(problem, together=(_pair(groups, same=False),))) != []
+
+
+def _pair(groups: dict[str, int], *, same: bool) -> tuple[str, str]:
+    return next((a, b) for a in groups for b in groups if a < b and (groups[a] == groups[b]) is same)

@@ -36,7 +36,8 @@ def check(
     --arch names another. It checks every rule on the numbers, computes the bounds again, and checks that the
     status follows from the evidence. Repeat the what-if options that the schedule was made with. Notes,
     reasons and times are the writer's and are not checked. A schedule made with --modulo-only is checked
-    against dependences and units alone.
+    against dependences and units alone. One of several loops of a generated kernel may keep operations in
+    the groups of the others: these ties are checked and named, and the status is of schedules that keep them.
 
     \b
     twill check out/schedule.json kernel.ttgir
@@ -45,8 +46,10 @@ def check(
     --prove reached its time limit.
     """
     from twill.files import load, read_schedule
+    from twill.generation.given import divided_waits
     from twill.generation.subtiles import matching
     from twill.verify import check_document
+    from twill.verify.document import tied
 
     document = read_schedule(load(schedule), schedule)
     problem = document.result.problem
@@ -54,6 +57,8 @@ def check(
         options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
         options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
     requested = inputs(spec, options)
+    if requested.divide_waits is None and not spec.endswith(".json"):
+        requested = replace(requested, divide_waits=divided_waits(document.result))
     if requested.subtile is None and not spec.endswith(".json"):
         count = matching(requested, {problem.name: document.result})
         requested = replace(requested, subtile=count)
@@ -66,9 +71,19 @@ def check(
     held = "every rule holds" if document.result.solution else "no schedule; bounds and evidence hold"
     if document.options.modulo_only:
         held += " for dependences and units; the joint rules (groups, registers, memory) were not checked"
-    click.echo(f"{problem.name}: {held}; {document.result.status}")
+    click.echo(f"{problem.name}: {held}; {document.result.status}{_ties(document, case.problem)}")
     if prove:
-        ctx.exit(_proved(document, case.problem, time_limit))
+        ctx.exit(_proved(document, tied(document, case.problem), time_limit))
+
+
+def _ties(document: "ScheduleDocument", problem: "Problem") -> str:
+    """Which groups the schedule shares with other loops of the kernel: the status is of schedules that do."""
+    from twill.verify.document import ties
+
+    together, apart = ties(document, problem)
+    said = [f"{', '.join(ops)} in one group" for ops in together]
+    said += [f"{a} and {b} in different groups" for a, b in apart]
+    return f", with ties that the file adds to the problem: {'; '.join(said)}" if said else ""
 
 
 def _proved(document: "ScheduleDocument", problem: "Problem", time_limit: float) -> int:

@@ -21,27 +21,57 @@ from twill.verify.violation import Violation
 SHOWN = 20
 """So many differences of a kind are worth reading."""
 
+Ties = tuple[tuple[tuple[str, ...], ...], tuple[tuple[str, str], ...]]
+"""Operations in one group, and pairs in different groups."""
+
 
 def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violation, ...]:
-    """All violations; rules are judged with the problem's numbers, not the document's."""
+    """All violations; rules are judged with the problem's numbers, not the document's.
+
+    A schedule may keep ties between operations that the problem does not have (`ties`): they are judged with
+    the rules, and the status is of schedules that keep them. Ties that the document's problem lacks are
+    judged too; what was refuted without them is impossible with them. A document without a schedule speaks of
+    the problem as it is.
+    """
     problem = _implemented(problem, document.result.problem.implementation)
+    scheduled = document.result.solution is not None
     stated, derived = document.raw, schedule_document(document.result, document.options)
     own = islice(differences(stated, _plain(derived)), SHOWN)
     found = [
         Violation("DOCUMENT", f"{path} is {a}; the rest of the document makes it {b}") for path, a, b in own
     ]
-    other = islice(differences(_comparable(document.result.problem), _comparable(problem)), SHOWN)
+    one, two = document.result.problem, problem
+    if scheduled:
+        one, two = (replace(p, together=(), apart=()) for p in (one, two))
+    other = islice(differences(_comparable(one), _comparable(two)), SHOWN)
     found += [
         Violation("PROBLEM", f"{path} is {a} in the schedule and {b} in the problem") for path, a, b in other
     ]
     if [op.id for op in problem.operations] != [op.id for op in document.result.problem.operations]:
         return tuple(found)
     options = document.options
-    fresh = replace(document.result, problem=problem)
+    fresh = replace(document.result, problem=tied(document, problem) if scheduled else problem)
     return (
         *found,
         *check_result(fresh, joint=not options.modulo_only, in_flight=document.result.max_in_flight),
     )
+
+
+def ties(document: ScheduleDocument, problem: Problem) -> Ties:
+    """What the schedule ties beyond the problem's rules, because other loops of its kernel use the same
+    groups: operations in one group, and pairs in different groups."""
+    stated = document.result.problem
+    own = {frozenset(pair) for pair in problem.apart}
+    return (
+        tuple(ops for ops in stated.together if not any(set(ops) <= set(same) for same in problem.together)),
+        tuple(pair for pair in stated.apart if frozenset(pair) not in own),
+    )
+
+
+def tied(document: ScheduleDocument, problem: Problem) -> Problem:
+    """The problem with the ties that the schedule adds."""
+    together, apart = ties(document, problem)
+    return replace(problem, together=(*problem.together, *together), apart=(*problem.apart, *apart))
 
 
 def _implemented(problem: Problem, name: str) -> Problem:
