@@ -45,7 +45,7 @@ def test_slots_are_released_before_the_next_wait() -> None:
     made = program("fa_bwd")
     assert made.channel(NAME).local
     assert made.channel(NAME).depth == 2
-    assert reused_behind_a_wait(_used(made), made.channel(NAME))
+    assert reused_behind_a_wait(_used(made), made.channels, made.channel(NAME))
 
 
 def test_a_release_behind_the_next_wait_needs_a_barrier() -> None:
@@ -58,8 +58,26 @@ def test_a_release_behind_the_next_wait_needs_a_barrier() -> None:
     steady.remove(release)
     late = replace(release, at=replace(release.at, iteration=replace(release.at.iteration, offset=1)))
     steady.insert(steady.index(wait) + 1, late)
-    assert not reused_behind_a_wait(_with_steady(group, steady), channel)
-    assert not reused_behind_a_wait(group, replace(channel, depth=1))
+    assert not reused_behind_a_wait(_with_steady(group, steady), made.channels, channel)
+    assert not reused_behind_a_wait(group, [replace(channel, depth=1)], replace(channel, depth=1))
+
+
+def test_the_wait_of_another_local_channel_spares_the_barrier_of_a_single_slot() -> None:
+    """Each of two channels with one slot is filled behind the wait of the other one."""
+    made = program("fa_bwd_subtiled")
+    local = [one for one in made.channels if one.local]
+    assert [one.depth for one in local] == [1, 1]
+    group = next(group for group in made.groups if group.id == local[0].producer)
+    for one in local:
+        assert reused_behind_a_wait(group, made.channels, one)
+        assert not reused_behind_a_wait(group, [one], one)
+
+
+def test_a_tile_outside_of_pipelined_loops_keeps_its_barrier() -> None:
+    made = program("queries")
+    one = next(one for one in made.channels if one.local)
+    group = next(group for group in made.groups if group.id == one.producer)
+    assert not reused_behind_a_wait(group, made.channels, one)
 
 
 def test_channels_between_groups_keep_their_barriers() -> None:

@@ -19,9 +19,10 @@ from twill.ir.statements import (
     walk,
 )
 from twill.simulate.actions import unfold
+from twill.simulate.explore import explore, same
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError
-from twill.targets.hopper import TARGET
+from twill.targets.hopper import TARGET, source
 from twill.warp.lower import lower
 from twill.warp.plan import Options
 from twill.warp.store_warp import store_group
@@ -84,3 +85,39 @@ def test_a_release_before_the_store_has_read_is_found() -> None:
     check(made, warp.id, actions)
     with pytest.raises(HazardError, match="while a store reads"):
         check(made, warp.id, (a for a in actions if not isinstance(a.statement, StoreWait)))
+
+
+TURNS = ("warp_group_dot_16", "warp_group_dot_20")
+"""The two tiles of dQ of an iteration."""
+
+
+def test_two_tiles_leave_through_the_same_slot_in_turn() -> None:
+    made = program("fa_bwd_subtiled")
+    first, second = map(made.channel, TURNS)
+    assert first.turns == second.turns == TURNS
+    assert (first.depth, first.offset) == (second.depth, second.offset) == (1, first.offset)
+    assert [first.fill(n) for n in range(2)] == [0, 2]
+    assert [second.fill(n) for n in range(2)] == [1, 3]
+    assert first.owner == second.owner == TURNS[0]
+    assert not any(s.staged for group in made.groups for s in _steady(group) if isinstance(s, StoreTile))
+    text = source(made)
+    assert "Channel<1, 32768, Filling::threads, 1, 2, 1> channel_warp_group_dot_20" in text
+    assert text.count(f"{TURNS[0]}.init(") == 1
+    assert f"{TURNS[1]}.init(" not in text
+
+
+def test_a_turn_out_of_order_is_found() -> None:
+    """The second tile, filled as if it were the first one."""
+    made = program("fa_bwd_subtiled")
+    swapped = TURNS[::-1]
+    channels = tuple(replace(one, turns=swapped) if one.turns else one for one in made.channels)
+    with pytest.raises(HazardError):
+        explore(replace(made, channels=channels), same(2))
+
+
+def test_slots_that_loads_need_are_not_given_away() -> None:
+    """Where a slot would be free for less time than a load takes, the group stores by itself."""
+    module, (one,) = loops("fa_bwd_subtiled")
+    slow = replace(one.machine, loads=replace(one.machine.loads, arrival=5000))
+    made = lower(module, [replace(one, machine=slow)], TARGET)
+    assert all(s.staged for group in made.groups for s in walk(group.body) if isinstance(s, StoreTile))

@@ -76,6 +76,19 @@ class Channel:
     alternating: tuple[tuple[int, ...], ...] = ()
     """Where several tiles are in flight: the consumers of each, which all release slots by threads. Every
     slot is of one tile, and the consumers of that one alone wait for it and release it."""
+    turns: tuple[str, ...] = ()
+    """Channels of one loop that fill the same slots in turn, with the same barriers: their ids, its own among
+    them, in the order in which every iteration fills them. Empty: the slots are its own."""
+
+    @property
+    def owner(self) -> str:
+        """The channel that its slots and barriers belong to: itself, or the first that fills them."""
+        return self.turns[0] if self.turns else self.id
+
+    def fill(self, number: int) -> int:
+        """The number of a fill among all fills of the slots, from its sequence number in this channel. Slot
+        and phase follow from it, as they follow from the sequence number where the slots are its own."""
+        return number * len(self.turns) + self.turns.index(self.id) if self.turns else number
 
     @property
     def multicast(self) -> bool:

@@ -13,7 +13,7 @@ from typing import assert_never
 import numpy as np
 
 from twill.ir.loop import Op, Token, Value
-from twill.ir.operands import ONCE, Accumulator, At, OperandLocation, Read, Register, TensorMemory
+from twill.ir.operands import ONCE, Accumulator, At, Iteration, OperandLocation, Read, Register, TensorMemory
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import (
     SLICES,
@@ -156,15 +156,17 @@ def _taken(group: _Group, branch: If | While) -> bool:
 # --- statements -------------------------------------------------------------------------------------------
 
 
-def _slot(group: _Group, action: Action, channel: str, at: At) -> int:
-    return action.sequence(channel, at.iteration) % group.block.program.channel(channel).depth
+def _slot(group: _Group, action: Action, channel: str, iteration: Iteration) -> tuple[str, int]:
+    """Whose slot it is, and which."""
+    one = group.block.program.channel(channel)
+    return one.owner, one.fill(action.sequence(channel, iteration)) % one.depth
 
 
 def _producer_store(group: _Group, action: Action, it: ProducerStore) -> None:
-    slot = _slot(group, action, it.channel, it.at)
+    slot = _slot(group, action, it.channel, it.at.iteration)
     _acquire(group, action, it.channel, it.at)
     values = _computed(group, action, it.ops, it.reads)
-    group.block.slots.update({(it.channel, slot, i): values[value] for i, value in enumerate(it.values)})
+    group.block.slots.update({(*slot, i): values[value] for i, value in enumerate(it.values)})
 
 
 def _await(group: _Group, pending: int) -> None:
@@ -192,7 +194,7 @@ def _act(group: _Group, action: Action) -> None:
         case ProducerStore() as fill:
             _producer_store(group, action, fill)
         case ConsumerWait(channel=channel, at=at):
-            _arrive(group, channel, _slot(group, action, channel, at))
+            _arrive(group, *_slot(group, action, channel, at.iteration))
         case MmaIssue() as issue:
             _issue(group, action, issue)
         case MmaWait(pending=pending):
@@ -281,11 +283,7 @@ def _found(group: _Group, action: Action | None, location: OperandLocation) -> O
             raise HazardError(f"group {group.warps.id} reads {name} before it is assigned")
         return group.registers[location]
     assert action is not None
-    slot = (
-        action.sequence(location.channel, location.iteration)
-        % group.block.program.channel(location.channel).depth
-    )
-    return _value(group, location.channel, slot, location.tensor)
+    return _value(group, *_slot(group, action, location.channel, location.iteration), location.tensor)
 
 
 def _cell(group: _Group, action: Action | None, location: Accumulator) -> Cell:
@@ -369,14 +367,14 @@ def _columns(tile: Operand, compute: Compute) -> Operand:
 
 
 def _producer_load(group: _Group, action: Action, fill: ProducerLoad) -> None:
-    slot = action.sequence(fill.channel, fill.at.iteration) % group.block.program.channel(fill.channel).depth
+    slot = _slot(group, action, fill.channel, fill.at.iteration)
 
     def tile(load: TileLoad) -> Callable[[], Operand]:
         result = group.block.program.op(load.ops[-1]).result.id
         values = _computed(group, action, load.ops, load.reads)
         return lambda: values[result]
 
-    group.block.slots.update({(fill.channel, slot, load.tensor): tile(load) for load in fill.loads})
+    group.block.slots.update({(*slot, load.tensor): tile(load) for load in fill.loads})
 
 
 def _arrive(group: _Group, channel: str, slot: int) -> None:

@@ -89,8 +89,9 @@ class Protocol:
             return enumerate(one, block * len(one))
 
         members = 1 + max(group.id for group in program.groups)
+        places = {channel.id: i for i, channel in placed(program.channels)}
         return Protocol(
-            {channel.id: (i, channel) for i, channel in placed(program.channels)},
+            {channel.id: (places[channel.owner], channel) for channel in program.channels},
             {order.id: (i, order) for i, order in placed(program.orders)},
             {one.id: (i, one) for i, one in placed(program.dependences)},
             frozenset(group + block * members for group in program.synchronized),
@@ -207,7 +208,7 @@ class Protocol:
 
     def _slot(self, state: State, name: str, action: Action) -> tuple[int, int, SlotStates, Channel]:
         position, channel = self.channels[name]
-        number = action.sequence(name, at(action.statement).iteration)
+        number = channel.fill(action.sequence(name, at(action.statement).iteration))
         return number, number % channel.depth, state.slots[position], channel
 
     def _producer_load(self, state: State, group: int, name: str, action: Action) -> State:
@@ -270,8 +271,10 @@ class Protocol:
         )
 
     def _released(self, state: State, group: int, name: str, number: int, arrival: int) -> State:
-        """By threads of a group, or by its MMAs; to all blocks that fill the slot."""
+        """By threads of a group, or by its MMAs, by sequence number; to all blocks that fill the
+        slot."""
         position, channel = self.channels[name]
+        number = channel.fill(number)
         slot = number % channel.depth
         full, arrived, empty, readers, loaded = state.slots[position][slot]
         if group not in readers or state.holds[position][slot] != number:

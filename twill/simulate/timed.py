@@ -14,6 +14,7 @@ import heapq
 from collections.abc import Sequence
 
 from twill.ir.effects import at
+from twill.ir.operands import At
 from twill.ir.program import Program
 from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
@@ -117,10 +118,10 @@ def _pass(clock: Clock, group: Group, action: Action) -> None:
 
 
 def _consumer_wait(clock: Clock, group: Group, action: Action, it: ConsumerWait) -> None:
-    came, costs, number = group.now, clock.model.costs, action.sequence(it.channel, it.at.iteration)
-    group.now = max(came + costs.poll, clock.barriers.full[it.channel, number] + costs.barrier)
+    came, costs, filled = group.now, clock.model.costs, _fill(clock, action, it.channel, it.at)
+    group.now = max(came + costs.poll, clock.barriers.full[filled] + costs.barrier)
     _note(clock, group, action, f"consumer_wait {it.channel}", came, it.at.cycle)
-    clock.transfers.append(Transfer(it.channel, number, group.track, "wait", came, group.now))
+    clock.transfers.append(Transfer(*filled, group.track, "wait", came, group.now))
 
 
 def _by_mma(clock: Clock, barrier: str) -> bool:
@@ -163,8 +164,7 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
         case ConsumerWait() as wait:
             _consumer_wait(clock, group, action, wait)
         case ConsumerRelease(channel=name, at=at) if action.iteration(at.iteration) >= 0:
-            slot = (name, action.sequence(name, at.iteration))
-            arrive(clock.barriers.empty, slot, group.now)
+            arrive(clock.barriers.empty, _fill(clock, action, name, at), group.now)
         case OrderBarrierWait(order=name, at=at):
             group.now = max(group.now, clock.barriers.signalled.get(name, -costs.order) + costs.order)
             _note(clock, group, action, f"wait {name}", came, at.cycle)
@@ -193,15 +193,21 @@ def _note(clock: Clock, group: Group, action: Action, name: str, came: float, cy
         )
 
 
+def _fill(clock: Clock, action: Action, name: str, when: At) -> tuple[str, int]:
+    """Of a statement on a channel: whose slots it has, and which of their fills is meant."""
+    channel = clock.model.protocol.channels[name][1]
+    return channel.owner, channel.fill(action.sequence(name, when.iteration))
+
+
 def _room(clock: Clock, group: Group, action: Action, name: str) -> None:
     """Wait until a slot is empty."""
     when, came = at(action.statement), group.now
-    number = action.sequence(name, when.iteration)
+    owner, number = _fill(clock, action, name, when)
     depth = clock.model.protocol.channels[name][1].depth
     if number >= depth:
         group.now = max(
             came + clock.model.costs.poll,
-            clock.barriers.empty[name, number - depth] + clock.model.costs.barrier,
+            clock.barriers.empty[owner, number - depth] + clock.model.costs.barrier,
         )
     _note(clock, group, action, f"producer_acquire {name}", came, when.cycle)
 
@@ -209,7 +215,7 @@ def _room(clock: Clock, group: Group, action: Action, name: str) -> None:
 def _producer_load(clock: Clock, group: Group, action: Action, name: str) -> None:
     """Tiles on their way: TMA is taken, then they arrive."""
     arrival = began = group.now
-    number = action.sequence(name, at(action.statement).iteration)
+    owner, number = _fill(clock, action, name, at(action.statement))
     if isinstance(action.statement, ProducerLoad):
         for load in action.statement.loads:
             problem, scale = clock.model.problems.get(action.loop), clock.model.scale(action)
@@ -219,5 +225,5 @@ def _producer_load(clock: Clock, group: Group, action: Action, name: str) -> Non
                 group.now += op.issue * scale
                 arrival = max(arrival, begin + max((r.cycles for r in op.reservations), default=0) * scale)
         arrival += clock.model.costs.load
-    clock.barriers.full[name, number] = max(arrival, clock.barriers.full.get((name, number), 0.0))
-    clock.transfers.append(Transfer(name, number, group.track, "fill", began, group.now))
+    clock.barriers.full[owner, number] = max(arrival, clock.barriers.full.get((owner, number), 0.0))
+    clock.transfers.append(Transfer(owner, number, group.track, "fill", began, group.now))

@@ -73,6 +73,18 @@ class ChannelPlan:
     """How often a thread block fills a slot of it, where that is constant: more slots are of no use."""
     alternating: tuple[tuple[int, ...], ...] = ()
     """As `ir.channels.Channel.alternating`."""
+    turns: tuple[str, ...] = ()
+    """As `ir.channels.Channel.turns`."""
+
+    @property
+    def owner(self) -> str:
+        """As `ir.channels.Channel.owner`."""
+        return self.turns[0] if self.turns else self.id
+
+    @property
+    def bytes(self) -> int:
+        """Of its slots with their barriers; nothing where these are another channel's."""
+        return (self.stride + BARRIERS) * self.depth if self.owner == self.id else 0
 
     @property
     def local(self) -> bool:
@@ -387,7 +399,7 @@ def merged(loops: Iterable[tuple[ChannelPlan, ...]]) -> tuple[ChannelPlan, ...]:
     for channels in loops:
         free = list(range(len(found)))
         for channel in channels:
-            match = next((i for i in free if _kind(found[i]) == _kind(channel)), None)
+            match = next((i for i in free if kind(found[i]) == kind(channel)), None)
             if match is None:
                 found.append(channel)
             else:
@@ -412,7 +424,7 @@ def distinct(channels: Iterable[ChannelPlan]) -> tuple[ChannelPlan, ...]:
     return tuple(found.values())
 
 
-def _kind(channel: ChannelPlan) -> tuple[object, ...]:
+def kind(channel: ChannelPlan) -> tuple[object, ...]:
     """What channels that could be one have in common."""
     return (
         channel.producer,
@@ -447,6 +459,7 @@ def deepen(
                 f"there is no channel {name!r}",
                 help=f"the channels: {', '.join(channel.id for channel in channels)}",
             )
+    every, channels = channels, tuple(channel for channel in channels if channel.owner == channel.id)
     depths = _fitting(channels, available, given)
     limits = {
         channel.id: min(LOCAL if channel.local else most, channel.fills or most)
@@ -454,7 +467,7 @@ def deepen(
         if channel.id not in given and not channel.once and (channel.local or _runs_ahead(channel, channels))
     }
     depths = _raised(depths, {channel.id: _bytes(channel) for channel in channels}, limits, available)
-    return tuple(replace(channel, depth=depths[channel.id]) for channel in channels)
+    return tuple(replace(channel, depth=depths[channel.owner]) for channel in every)
 
 
 def _runs_ahead(channel: ChannelPlan, channels: Iterable[ChannelPlan]) -> bool:

@@ -6,13 +6,14 @@ the next tile loaded ahead, with several tiles in flight. A plan that does not f
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, Module, Op
 from twill.ir.schedule import Group as Granted
 from twill.warp import mma_warps, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
-from twill.warp.channels import ALIGNMENT, LOADED, SharedMemoryError
+from twill.warp.channels import ALIGNMENT, LOADED, ChannelPlan, SharedMemoryError
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import STORES, Code, carries, read, variables
 from twill.warp.events import is_mma
@@ -208,13 +209,46 @@ def _with_store_warp(plain: Design) -> Plan | None:
     parts = tuple(replace(part, tasks=handed_over(code, part.tasks, group.id)) for part in plain.parts)
     if all(task.group != group.id for part in parts for task in part.tasks):
         return None
+    design = replace(plain, parts=parts, granted=(*plain.granted, group))
+    return _storing(design, plain) or _storing(replace(design, in_turn=True), plain)
+
+
+def _storing(design: Design, plain: Design) -> Plan | None:
+    """The plan of a design with a warp that stores; None where it does not fit."""
     try:
-        plan = planned(replace(plain, parts=parts, granted=(*plain.granted, group)))
+        plan = planned(design)
     except TwillError:  # shared memory: everything else is as in the plan without
         return None
     widths = thread_block.widths(plain.granted, plan.memory.channels)
-    kept = _kept(plan, plain.options)
+    kept = _arrive_in_time(plan) if design.in_turn else _kept(plan, plain.options)
     return plan if kept and all(widths[one.id] == one.warps for one in plain.granted) else None
+
+
+def _arrive_in_time(plan: Plan) -> bool:
+    """Whether channels fill slots in turn, and a load into every slot of the loops takes no longer to arrive
+    than the slot is free in the schedule: from the end of its last read to the first of the next tile."""
+    return any(channel.turns for channel in plan.memory.plans) and all(
+        _free(part, channel) >= part.scheduled.machine.loads.arrival
+        for channel in plan.memory.plans
+        if channel.filled_by in LOADED and not channel.once
+        for part in plan.loops
+    )
+
+
+def _free(part: PlannedLoop, channel: ChannelPlan) -> float:
+    """Cycles that a slot is free for, in a loop; without end where the loop does not read it."""
+    problem, solution = part.scheduled.problem, part.scheduled.solution
+    reads = [
+        (task.start + (leaf.distance or 0) * solution.interval, problem.operation(task.id))
+        for task in part.tasks
+        for leaf in task.leaves
+        if channel.holds(leaf.source) is not None
+    ]
+    if not reads:
+        return inf
+    last = max(start + max(one.latency, one.issue) for start, one in reads)
+    again = min(start for start, _ in reads) + channel.depth * solution.interval
+    return (again - last) * problem.resolution.cycles_per_unit
 
 
 def _with_epilogue(

@@ -111,7 +111,7 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     best = None
     for parts in (1, 2, 4, 8):
         sizes = _own(own, parts, demand)
-        needed = sum((plan.stride + BARRIERS) * plan.depth for plan in demand.plans) + sum(sizes.values())
+        needed = sum(plan.bytes for plan in demand.plans) + sum(sizes.values())
         if best is not None and (needed > available or sizes == best[1]):
             continue
         if needed > available and parts < 8:
@@ -262,12 +262,14 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
 
 def _one_after_the_other(plans: Sequence[ChannelPlan]) -> list[Channel]:
     """The channels, from address 0 on."""
-    offset, channels = 0, list[Channel]()
+    offset, channels, begins = 0, list[Channel](), dict[str, int]()
+    for plan in (one for one in plans if one.owner == one.id):
+        begins[plan.id] = offset
+        offset += plan.stride * plan.depth
     for plan in plans:
         ends = (plan.id, plan.producer, plan.consumers)
-        slots = (plan.depth, plan.tensors, plan.filled_by, offset, plan.stride)
-        channels.append(Channel(*ends, *slots, plan.by_mma, plan.by_threads, plan.alternating))
-        offset += plan.stride * plan.depth
+        slots = (plan.depth, plan.tensors, plan.filled_by, begins[plan.owner], plan.stride)
+        channels.append(Channel(*ends, *slots, plan.by_mma, plan.by_threads, plan.alternating, plan.turns))
     return channels
 
 
@@ -280,7 +282,8 @@ def _laid_out(
 ) -> SharedMemoryPlan:
     """Addresses; `own`: the parts of each store with a buffer of its own."""
     channels = _one_after_the_other(plans)
-    offset = sum(plan.stride * plan.depth for plan in plans)
+    slots = sum(plan.depth for plan in plans if plan.owner == plan.id)
+    offset = sum(plan.bytes for plan in plans) - BARRIERS * slots
     buffers = list[Buffer]()
     for name, size in sorted(sizes.items()):
         buffers.append(Buffer(name, offset, size))
@@ -299,7 +302,7 @@ def _laid_out(
         buffers = [
             replace(b, bytes=max(b.bytes, request.bytes // fitting)) if b.id == name else b for b in buffers
         ]
-    total = offset + BARRIERS * sum(channel.depth for channel in channels)
+    total = offset + BARRIERS * slots
     if total > limit - ALIGNMENT:
         raise TwillError(
             f"the kernel needs {total} bytes of shared memory of {limit - ALIGNMENT}",

@@ -7,6 +7,7 @@ what depends on the order of statements.)
 """
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from math import prod
 
@@ -70,6 +71,7 @@ def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
     yield from _registers(program, limits)
     for channel in program.channels:
         yield from _slots(program, channel)
+        yield from _turns(program, channel)
     for group in program.groups:
         for statement in walk(group.body):
             yield from _statement(program, group, statement)
@@ -85,12 +87,12 @@ def _memory(program: Program) -> Iterable[Complaint]:
     shared = program.shared
     barriers = (
         shared.barriers,
-        shared.barriers + 16 * sum(channel.depth for channel in program.channels),
+        shared.barriers + 16 * sum(channel.depth for channel in _owners(program)),
         "the barriers",
     )
     spans = [
         barriers,
-        *((c.offset, c.offset + c.depth * c.stride, f"channel {c.id}") for c in program.channels),
+        *((c.offset, c.offset + c.depth * c.stride, f"channel {c.id}") for c in _owners(program)),
     ]
     spans += [(b.offset, b.offset + b.bytes, f"buffer {b.id}") for b in program.buffers if b.overlays is None]
     spans.sort()
@@ -115,6 +117,24 @@ def _memory(program: Program) -> Iterable[Complaint]:
             channel is None or not _inside(buffer.offset, buffer.bytes, channel)
         ):
             yield f"buffer {buffer.id} is not in the slots of {buffer.overlays}", None
+
+
+def _owners(program: Program) -> list[Channel]:
+    """The channels whose slots are their own."""
+    return [channel for channel in program.channels if channel.owner == channel.id]
+
+
+def _turns(program: Program, channel: Channel) -> Iterable[Complaint]:
+    """Channels that fill slots in turn are alike, and their slots by threads alone."""
+    owner = program.channel(channel.owner)
+    alike = replace(channel, id=owner.id, tensors=owner.tensors) == owner
+    sizes = [(one.bytes, one.offset) for one in channel.tensors]
+    if not alike or sizes != [(one.bytes, one.offset) for one in owner.tensors]:
+        yield f"channel {channel.id} is not of the kind of {owner.id}, whose slots it fills", None
+    if channel.turns and (channel.id not in channel.turns or channel.by_mma or channel.alternating):
+        yield f"channel {channel.id} can not fill slots in turn", None
+    if channel.turns and (channel.local or channel.multicast or channel.filled_by != "threads"):
+        yield f"channel {channel.id} can not fill slots in turn", None
 
 
 def _inside(offset: int, size: int, channel: Channel) -> bool:

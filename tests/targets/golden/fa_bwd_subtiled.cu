@@ -2,7 +2,7 @@
 //
 // channel y: 1 slots of 32768 bytes, group 0 to (1,)
 // channel z: 1 slots of 32768 bytes, group 0 to (1,)
-// channel x0: 2 slots of 16384 bytes, group 0 to (1,)
+// channel x0: 1 slots of 16384 bytes, group 0 to (1,)
 // channel g0: 2 slots of 16384 bytes, group 0 to (1,)
 // channel x1: 1 slots of 16384 bytes, group 0 to (1,)
 // channel g1: 1 slots of 16384 bytes, group 0 to (1,)
@@ -11,9 +11,12 @@
 // channel weights_39: 2 slots of 1024 bytes, group 0 to (1,)
 // channel slopes_47: 2 slots of 1024 bytes, group 0 to (1,)
 // channel convert_layout_15: 1 slots of 16384 bytes, group 1 to (1,)
+// channel warp_group_dot_16: 1 slots of 32768 bytes, group 1 to (2,)
 // channel convert_layout_19: 1 slots of 16384 bytes, group 1 to (1,)
-// buffer staging1: 16384 bytes, of its own
+// channel warp_group_dot_20: 1 slots of 32768 bytes, group 1 to (2,)
 // buffer y.staging: 32768 bytes, in the slots of y: loaded once, read by this group alone, whose loops are over
+// buffer warp_group_dot_16.store: 32768 bytes, in the slots of warp_group_dot_16: filled for the warp that stores
+// buffer warp_group_dot_20.store: 32768 bytes, in the slots of warp_group_dot_20: filled for the warp that stores
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -28,16 +31,18 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     const Channel<1, 32768> channel_y{memory, memory + 221184};
     const Channel<1, 32768> channel_z{memory + 32768, memory + 221200};
-    const Channel<2, 16384> channel_x0{memory + 65536, memory + 221216};
-    const Channel<2, 16384> channel_g0{memory + 98304, memory + 221248};
-    const Channel<1, 16384> channel_x1{memory + 131072, memory + 221280};
-    const Channel<1, 16384> channel_g1{memory + 147456, memory + 221296};
-    const Channel<2, 1024> channel_weights_20{memory + 163840, memory + 221312};
-    const Channel<2, 1024> channel_slopes_28{memory + 165888, memory + 221344};
-    const Channel<2, 1024> channel_weights_39{memory + 167936, memory + 221376};
-    const Channel<2, 1024> channel_slopes_47{memory + 169984, memory + 221408};
-    const Channel<1, 16384> channel_convert_layout_15{memory + 172032, memory + 221440};
-    const Channel<1, 16384> channel_convert_layout_19{memory + 188416, memory + 221456};
+    const Channel<1, 16384> channel_x0{memory + 65536, memory + 221216};
+    const Channel<2, 16384> channel_g0{memory + 81920, memory + 221232};
+    const Channel<1, 16384> channel_x1{memory + 114688, memory + 221264};
+    const Channel<1, 16384> channel_g1{memory + 131072, memory + 221280};
+    const Channel<2, 1024> channel_weights_20{memory + 147456, memory + 221296};
+    const Channel<2, 1024> channel_slopes_28{memory + 149504, memory + 221328};
+    const Channel<2, 1024> channel_weights_39{memory + 151552, memory + 221360};
+    const Channel<2, 1024> channel_slopes_47{memory + 153600, memory + 221392};
+    const Channel<1, 16384> channel_convert_layout_15{memory + 155648, memory + 221424};
+    const Channel<1, 32768, Filling::threads, 1, 2, 0> channel_warp_group_dot_16{memory + 172032, memory + 221440};
+    const Channel<1, 16384> channel_convert_layout_19{memory + 204800, memory + 221456};
+    const Channel<1, 32768, Filling::threads, 1, 2, 1> channel_warp_group_dot_20{memory + 172032, memory + 221440};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_y.init(1, 8);
@@ -50,6 +55,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         channel_slopes_28.init(1, 8);
         channel_weights_39.init(1, 8);
         channel_slopes_47.init(1, 8);
+        channel_warp_group_dot_16.init(8, 1);
         mbarrier_init_fence();
         tma_prefetch(&map_q_desc);
         tma_prefetch(&map_k_desc);
@@ -76,11 +82,12 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         uint32_t count_weights_39 = 0;
         uint32_t count_slopes_47 = 0;
         uint32_t count_convert_layout_15 = 0;
+        uint32_t count_warp_group_dot_16 = 0;
         uint32_t count_convert_layout_19 = 0;
+        uint32_t count_warp_group_dot_20 = 0;
         int32_t trips_0 = 0;
         float dy[64];
         float dz_9[64];
-        int32_t first_query_2;
         int32_t key_4;
         float scale2_5;
         float slopes_26[32];
@@ -107,10 +114,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         // mulf.scale2_5 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:48:17)
         {
             const int32_t first_query_ = int32_t(blockIdx.y);
-            first_query_2 = first_query_ * length;
+            const int32_t first_query_2_ = first_query_ * length;
             const int32_t key_ = int32_t(blockIdx.x);
             const int32_t key_3_ = key_ * 128;
-            key_4 = first_query_2 + key_3_;
+            key_4 = first_query_2_ + key_3_;
             scale2_5 = scale * 1.442695f;
         }
         channel_y.consumer_wait(count_y);
@@ -217,7 +224,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
                 }
                 // cycle 1868, stage 0: store convert.15 to convert_layout_15
-                named_barrier_sync(group_1_barrier, 256);
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
@@ -261,32 +267,15 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_16);
-                // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
+                // cycle 2685, stage 0: store dot.16 to warp_group_dot_16
+                channel_warp_group_dot_16.producer_acquire(count_warp_group_dot_16);
                 {
-                    const int32_t v_row0_ = first_query_2;
                     #pragma unroll
-                    for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
-                    fence_async_shared();
-                    named_barrier_sync(group_1_barrier, 256);
-                    if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 0, v_row0_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row0_);
-                        tma_commit();
-                    }
-                    if (thread.leader) tma_wait_read<0>();
-                    named_barrier_sync(group_1_barrier, 256);
-                    #pragma unroll
-                    for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4))] : warp_group_dot_16[2 * (8 + p)], thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_16[2 * (8 + p) + 1]);
-                    fence_async_shared();
-                    named_barrier_sync(group_1_barrier, 256);
-                    if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 32, v_row0_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row0_);
-                        tma_commit();
-                    }
+                    for (int p = 0; p < 16; ++p)
+                        store_shared(channel_warp_group_dot_16.slot(count_warp_group_dot_16) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
                 }
+                fence_async_shared();
+                channel_warp_group_dot_16.producer_commit(count_warp_group_dot_16);
                 // cycle 3070, stage 0: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0), 8192);
@@ -361,7 +350,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
                 }
                 // cycle 4478, stage 0: store convert.19 to convert_layout_19
-                named_barrier_sync(group_1_barrier, 256);
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
@@ -401,35 +389,15 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_20);
-                // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
+                // cycle 5295, stage 0: store dot.20 to warp_group_dot_20
+                channel_warp_group_dot_20.producer_acquire(count_warp_group_dot_20);
                 {
-                    const int32_t v_row0_ = first_query_2;
-                    const int32_t v_row1_ = v_row0_ + 64;
-                    if (thread.leader) tma_wait_read<0>();
-                    named_barrier_sync(group_1_barrier, 256);
                     #pragma unroll
-                    for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
-                    fence_async_shared();
-                    named_barrier_sync(group_1_barrier, 256);
-                    if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 0, v_row1_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row1_);
-                        tma_commit();
-                    }
-                    if (thread.leader) tma_wait_read<0>();
-                    named_barrier_sync(group_1_barrier, 256);
-                    #pragma unroll
-                    for (int p = 0; p < 8; ++p)
-                        store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4))] : warp_group_dot_20[2 * (8 + p)], thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_20[2 * (8 + p) + 1]);
-                    fence_async_shared();
-                    named_barrier_sync(group_1_barrier, 256);
-                    if (thread.leader) {
-                        tma_add(&map_dq_desc, memory + 204800, 32, v_row1_);
-                        tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row1_);
-                        tma_commit();
-                    }
+                    for (int p = 0; p < 16; ++p)
+                        store_shared(channel_warp_group_dot_20.slot(count_warp_group_dot_20) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
                 }
+                fence_async_shared();
+                channel_warp_group_dot_20.producer_commit(count_warp_group_dot_20);
                 wgmma_wait<0>();
                 registers_fence(dy);
                 channel_x1.consumer_release(count_x1);
@@ -540,7 +508,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
                     }
                     // cycle 1868, stage 0: store convert.15 to convert_layout_15
-                    named_barrier_sync(group_1_barrier, 256);
                     {
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
@@ -584,34 +551,15 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     wgmma_wait<1>();
                     registers_fence(warp_group_dot_16);
-                    // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
+                    // cycle 2685, stage 0: store dot.16 to warp_group_dot_16
+                    channel_warp_group_dot_16.producer_acquire(count_warp_group_dot_16 + i);
                     {
-                        const int32_t v_row0_ = first_query_2 + (i * 128);
-                        if (thread.leader) tma_wait_read<0>();
-                        named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
-                        fence_async_shared();
-                        named_barrier_sync(group_1_barrier, 256);
-                        if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 0, v_row0_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row0_);
-                            tma_commit();
-                        }
-                        if (thread.leader) tma_wait_read<0>();
-                        named_barrier_sync(group_1_barrier, 256);
-                        #pragma unroll
-                        for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4))] : warp_group_dot_16[2 * (8 + p)], thread.row % 2 ? warp_group_dot_16[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_16[2 * (8 + p) + 1]);
-                        fence_async_shared();
-                        named_barrier_sync(group_1_barrier, 256);
-                        if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 32, v_row0_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row0_);
-                            tma_commit();
-                        }
+                        for (int p = 0; p < 16; ++p)
+                            store_shared(channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
                     }
+                    fence_async_shared();
+                    channel_warp_group_dot_16.producer_commit(count_warp_group_dot_16 + i);
                     // cycle 3070, stage 0: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i), 8192);
@@ -686,7 +634,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
                     }
                     // cycle 4478, stage 0: store convert.19 to convert_layout_19
-                    named_barrier_sync(group_1_barrier, 256);
                     {
                         #pragma unroll
                         for (int j = 0; j < 4; ++j)
@@ -726,35 +673,15 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     wgmma_wait<1>();
                     registers_fence(warp_group_dot_20);
-                    // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
+                    // cycle 5295, stage 0: store dot.20 to warp_group_dot_20
+                    channel_warp_group_dot_20.producer_acquire(count_warp_group_dot_20 + i);
                     {
-                        const int32_t v_row0_ = first_query_2 + (i * 128);
-                        const int32_t v_row1_ = v_row0_ + 64;
-                        if (thread.leader) tma_wait_read<0>();
-                        named_barrier_sync(group_1_barrier, 256);
                         #pragma unroll
-                        for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
-                        fence_async_shared();
-                        named_barrier_sync(group_1_barrier, 256);
-                        if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 0, v_row1_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 64, v_row1_);
-                            tma_commit();
-                        }
-                        if (thread.leader) tma_wait_read<0>();
-                        named_barrier_sync(group_1_barrier, 256);
-                        #pragma unroll
-                        for (int p = 0; p < 8; ++p)
-                            store_shared(memory + 204800 + thread.row / 64 * 8192 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4))] : warp_group_dot_20[2 * (8 + p)], thread.row % 2 ? warp_group_dot_20[2 * (8 + (p ^ 4)) + 1] : warp_group_dot_20[2 * (8 + p) + 1]);
-                        fence_async_shared();
-                        named_barrier_sync(group_1_barrier, 256);
-                        if (thread.leader) {
-                            tma_add(&map_dq_desc, memory + 204800, 32, v_row1_);
-                            tma_add(&map_dq_desc, memory + 204800 + 8192, 96, v_row1_);
-                            tma_commit();
-                        }
+                        for (int p = 0; p < 16; ++p)
+                            store_shared(channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
                     }
+                    fence_async_shared();
+                    channel_warp_group_dot_20.producer_commit(count_warp_group_dot_20 + i);
                     wgmma_wait<0>();
                     registers_fence(dy);
                     channel_x1.consumer_release(count_x1 + i);
@@ -789,7 +716,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         count_weights_39 += trips_0;
         count_slopes_47 += trips_0;
         count_convert_layout_15 += trips_0;
+        count_warp_group_dot_16 += trips_0;
         count_convert_layout_19 += trips_0;
+        count_warp_group_dot_20 += trips_0;
         // truncf.0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:130:10)
         {
             #pragma unroll
@@ -797,7 +726,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         }
         // store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:132:5)
         {
-            if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int j = 0; j < 8; ++j)
@@ -1056,6 +984,92 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             count_slopes_28 += trips_0;
             count_weights_39 += trips_0;
             count_slopes_47 += trips_0;
+        }
+        if (warp_index() - 9 < 1) {
+            // ---- group 2: 1 warps
+            ThreadCoordinates thread(9);
+            uint32_t count_warp_group_dot_16 = 0;
+            uint32_t count_warp_group_dot_20 = 0;
+            int32_t trips_0 = 0;
+            int32_t first_query_2;
+            // muli.first_query_2 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:44:22)
+            {
+                const int32_t first_query_ = int32_t(blockIdx.y);
+                first_query_2 = first_query_ * length;
+            }
+            trips_0 = max(0, (length + 127) / 128);
+            {
+                // fa_bwd_subtiled/for.0: 2 stages, an iteration every 6680 cycles
+                const int32_t n = trips_0;
+                if (n >= 1) {
+                    channel_warp_group_dot_16.consumer_wait(count_warp_group_dot_16);
+                    // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
+                    {
+                        const int32_t v_row0_ = first_query_2;
+                        if (thread.leader) {
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16), 0, v_row0_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16) + 8192, 32, v_row0_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16) + 16384, 64, v_row0_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16) + 24576, 96, v_row0_);
+                            tma_commit();
+                        }
+                    }
+                    if (thread.leader) tma_wait_read<0>();
+                    __syncwarp();
+                    channel_warp_group_dot_16.consumer_release(count_warp_group_dot_16);
+                    channel_warp_group_dot_20.consumer_wait(count_warp_group_dot_20);
+                    // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
+                    {
+                        const int32_t v_row0_ = first_query_2;
+                        const int32_t v_row1_ = v_row0_ + 64;
+                        if (thread.leader) {
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20), 0, v_row1_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20) + 8192, 32, v_row1_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20) + 16384, 64, v_row1_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20) + 24576, 96, v_row1_);
+                            tma_commit();
+                        }
+                    }
+                    if (thread.leader) tma_wait_read<0>();
+                    __syncwarp();
+                    channel_warp_group_dot_20.consumer_release(count_warp_group_dot_20);
+                    for (int32_t i = 1; i < n; ++i) {
+                        channel_warp_group_dot_16.consumer_wait(count_warp_group_dot_16 + i);
+                        // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
+                        {
+                            const int32_t v_row0_ = first_query_2 + (i * 128);
+                            if (thread.leader) {
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i), 0, v_row0_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i) + 8192, 32, v_row0_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i) + 16384, 64, v_row0_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i) + 24576, 96, v_row0_);
+                                tma_commit();
+                            }
+                        }
+                        if (thread.leader) tma_wait_read<0>();
+                        __syncwarp();
+                        channel_warp_group_dot_16.consumer_release(count_warp_group_dot_16 + i);
+                        channel_warp_group_dot_20.consumer_wait(count_warp_group_dot_20 + i);
+                        // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
+                        {
+                            const int32_t v_row0_ = first_query_2 + (i * 128);
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            if (thread.leader) {
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i), 0, v_row1_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i) + 8192, 32, v_row1_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i) + 16384, 64, v_row1_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i) + 24576, 96, v_row1_);
+                                tma_commit();
+                            }
+                        }
+                        if (thread.leader) tma_wait_read<0>();
+                        __syncwarp();
+                        channel_warp_group_dot_20.consumer_release(count_warp_group_dot_20 + i);
+                    }
+                }
+            }
+            count_warp_group_dot_16 += trips_0;
+            count_warp_group_dot_20 += trips_0;
         }
     }
 }

@@ -177,13 +177,17 @@ def _instances(one: Variable, masks: Set[str]) -> list[str]:
 def _declarations(program: Program) -> dict[str, str]:
     """The channels and barriers, by name. Where a kernel has tensor memory each group declares what it uses:
     kept from the kernel's beginning on, the addresses were spilled (ptxas 13.0, sm_100a)."""
-    found, at = dict[str, str](), program.shared.barriers
+    found, at, barriers = dict[str, str](), program.shared.barriers, dict[str, int]()
+    for channel in (one for one in program.channels if one.owner == one.id):
+        barriers[channel.id] = at
+        at += 16 * channel.depth
     for channel in program.channels:
         filling = "" if channel.local else _FILLINGS[channel.filled_by]
         filling += ", Filling::tma, 2" if program.shares(channel) else ""
+        filling += f", 1, {len(channel.turns)}, {channel.fill(0)}" if channel.turns else ""
         kind, name = f"Channel<{channel.depth}, {channel.stride}{filling}>", channel_name(channel.id)
-        found[name] = f"const {kind} {name}{{{plus('memory', channel.offset)}, {plus('memory', at)}}};"
-        at += 16 * channel.depth
+        places = plus("memory", channel.offset), plus("memory", barriers[channel.owner])
+        found[name] = f"const {kind} {name}{{{', '.join(places)}}};"
     for one, place in _dependence_places(program, at):
         found[one.id] = f"const DependenceBarrier<{one.depth}> {one.id}{{{plus('memory', place)}}};"
     for name, place in _drains(program).items():
@@ -300,7 +304,8 @@ def _named_barriers(program: Program, roles: str) -> list[str]:
 
 def _inits(program: Program) -> list[str]:
     """Barriers of the channels; local ones need none."""
-    return [_init(program, channel) for channel in program.channels if not channel.local]
+    owners = (one for one in program.channels if one.owner == one.id)
+    return [_init(program, channel) for channel in owners if not channel.local]
 
 
 def _init(program: Program, channel: Channel) -> str:

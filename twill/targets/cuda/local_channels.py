@@ -1,9 +1,9 @@
 """Local channels: tiles that a group's own threads write to shared memory, where its MMAs read them.
 
 All threads that fill such a channel wait for it too, in the same program order. So one group barrier at the
-`ConsumerWait` stands for the full barrier: every thread has written by then. The same barriers order the
-reads of a slot before its next fill, where the statements have the order that `reused_behind_a_wait` checks;
-otherwise a group barrier stands in front of the fill.
+`ConsumerWait` stands for the full barrier: every thread has written by then. The same barriers, of all local
+channels of the group, order the reads of a slot before its next fill, where the statements have the order
+that `reused_behind_a_wait` checks; otherwise a group barrier stands in front of the fill.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,20 +26,29 @@ class _Place:
         return _Place(self.step + iterations, self.position)
 
 
-def reused_behind_a_wait(group: WarpProgram, channel: Channel) -> bool:
+def reused_behind_a_wait(group: WarpProgram, channels: Sequence[Channel], channel: Channel) -> bool:
     """Whether a group barrier lies between the last read of each slot of a local channel and its next fill:
-    the release of n comes before the wait for n + 1, and that before the fill of n + depth, in every loop.
-    Prologue and epilogue keep the order of the steady state."""
+    the release of n comes before the wait of one local channel for n + k, and that before the fill of n +
+    depth, in all loops with the same k from 0 to depth, so that there is such an iteration. Prologue and
+    epilogue keep the order of the steady state."""
     loops = [one for one in walk(group.body) if isinstance(one, Pipelined)]
-    used = [places for one in loops if (places := _places(one.steady, channel.id))]
-    return channel.depth > 1 and all(_in_order(places, channel.depth) for places in used)
+    used = [one for one in loops if _places(one.steady, channel.id)]
+    parts = [part for one in used for part in (one.steady, one.short) if part]
+    local = [one.id for one in channels if one.local and one.producer == group.id]
+    return bool(parts) and any(
+        all(_between(part, channel, other, k) for part in parts)
+        for other in local
+        for k in range(channel.depth + 1)
+    )
 
 
-def _in_order(places: Mapping[type[Statement], _Place], depth: int) -> bool:
-    if len(places) < len(_KINDS):
+def _between(part: Sequence[Statement], channel: Channel, other: str, k: int) -> bool:
+    """Whether the wait of another channel, or of this one, stands between reads and fills of a slot."""
+    places, waits = _places(part, channel.id), _places(part, other)
+    if len(places) < len(_KINDS) or ConsumerWait not in waits:
         return False
-    filled, waited, released = (places[kind] for kind in _KINDS)
-    return released < waited.later(1) and waited < filled.later(depth - 1)
+    filled, released = places[ProducerStore].later(channel.depth), places[ConsumerRelease]
+    return released < waits[ConsumerWait].later(k) < filled
 
 
 _KINDS = (ProducerStore, ConsumerWait, ConsumerRelease)

@@ -390,7 +390,8 @@ def _producing(emitter: Emitter, channel: Channel, n: str) -> tuple[list[str], l
     if not channel.local:
         name = channel_name(channel.id)
         return [f"{name}.producer_acquire({n});"], [f"{name}.producer_commit({n});"]
-    return ([] if reused_behind_a_wait(emitter.group, channel) else [emitter.scope().group_barrier()]), []
+    ordered = reused_behind_a_wait(emitter.group, emitter.program.channels, channel)
+    return ([] if ordered else [emitter.scope().group_barrier()]), []
 
 
 def _number_copied(scope: Scope, op: Op, size: int, slot: str) -> str:

@@ -20,7 +20,8 @@ enum class Filling { tma, threads, cp_async };
 ///
 /// In a cluster of two CTAs that load tiles for each other (`Blocks` 2), the consumers of both release a slot to the
 /// producers of both.
-template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma, uint32_t Blocks = 1>
+/// Of `Turns` channels that fill the same slots in turn, this one is number `Turn`.
+template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma, uint32_t Blocks = 1, uint32_t Turns = 1, uint32_t Turn = 0>
 struct Channel {
     uint32_t slots, barriers;
 
@@ -28,7 +29,8 @@ struct Channel {
     struct Position {
         uint32_t slot, parity;
 
-        __device__ __forceinline__ Position(uint32_t n) : slot(n % Depth), parity(n / Depth % 2) {}
+        __device__ __forceinline__ Position(uint32_t n)
+            : slot((n * Turns + Turn) % Depth), parity((n * Turns + Turn) / Depth % 2) {}
 
         /// To the next sequence number.
         __device__ __forceinline__ void advance() {
