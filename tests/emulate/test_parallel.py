@@ -85,6 +85,49 @@ def test_a_lane_that_runs_ahead_leaves_the_others_behind() -> None:
         run(ROUNDS.replace("{sync}", ""), shared=8, seed=1)
 
 
+EACH = """
+    mov.u32 %r10, tile;
+    add.u32 %r10, %r10, 128;
+    @%p1 mbarrier.init.shared.b64 [%r10], 32;
+    fence.mbarrier_init.release.cluster;
+    bar.sync 0;
+    and.b32 %r11, %r1, 31;
+    mov.u32 %r12, tile;
+    mad.lo.u32 %r13, %r11, 4, %r12;
+    setp.gt.u32 %p2, %r1, 31;
+    @%p2 bra READ;
+    st.shared.u32 [%r13], %r1;
+    setp.eq.u32 %p3, %r1, {late};
+    @%p3 bra LATE;
+    mbarrier.arrive.shared.b64 _, [%r10];
+    bra END;
+LATE:
+    {arrive}
+    bra END;
+READ:
+    mbarrier.try_wait.parity.shared.b64 %p5, [%r10], 0;
+    @!%p5 bra READ;
+    xor.b32 %r13, %r13, 4;
+    ld.shared.u32 %r14, [%r13];
+    st.global.u32 [%d1], %r14;
+END:
+"""
+"""Every lane of a warp arrives for what it has stored, one apart from the others."""
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_lanes_that_arrive_one_after_the_other(seed: int) -> None:
+    body = EACH.format(late=5, arrive="mbarrier.arrive.shared.b64 _, [%r10];")
+    assert run(body, threads=64, shared=256, seed=seed)[32:] == [lane ^ 1 for lane in range(32)]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_lane_that_does_not_arrive(seed: int) -> None:
+    body = EACH.format(late=5, arrive="").replace("[%r10], 32", "[%r10], 31")
+    with pytest.raises(HazardError, match="without synchronization after"):
+        run(body, threads=64, shared=256, seed=seed)
+
+
 def test_the_predicate_of_a_shuffle() -> None:
     found = run(
         "    shfl.sync.down.b32 %r6|%p2, %r1, 3, 31, -1;\n    selp.u32 %r7, 1, 0, %p2;\n    st.global.u32"

@@ -36,6 +36,13 @@ class Mbarrier:
     """Expected and not arrived (tx-count)."""
     flying: list[Operation] = field(default_factory=list[Operation])
     """Copies that will complete on it."""
+    lanes: dict[int, int] = field(default_factory=dict[int, int])
+    """Of warps whose lanes arrive one after the other in this phase: those that have."""
+
+    def all_arrived(self, warp: int, lanes: int, wanted: int) -> bool:
+        """Lanes of a warp arrive; whether all that are wanted have, in this phase."""
+        self.lanes[warp] = self.lanes.get(warp, 0) | lanes
+        return not wanted & ~self.lanes[warp]
 
     def arrive(self, count: int) -> None:
         if count > self.pending:
@@ -72,6 +79,7 @@ class Mbarrier:
         self.released[:] = self.gathered
         self.released[:, self.component] = self.epoch
         self.gathered[:] = self.released
+        self.lanes.clear()
         self.phase += 1
         self.epoch += 1
         self.pending = self.expected

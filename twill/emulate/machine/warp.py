@@ -165,8 +165,8 @@ class Warp:
         """Epoch in which all lanes were last ordered among themselves."""
         self.strong = False
         """The current access synchronizes."""
-        self.shared_access = False
-        """The whole warp has accessed shared memory since."""
+        self.together = 0
+        """Lanes that have accessed shared memory since, the whole warp at once."""
         self.instructions = 0
         """Executed, with those of blocks that waited."""
         self.step: Callable[[Warp], None] | None = None
@@ -215,7 +215,7 @@ class Warp:
         """What happens before now for the active lanes. Where lanes are missing, accesses that the whole warp
         made since its lanes were last synchronized are left out: nothing orders those of the missing
         lanes."""
-        if not self.shared_access or not self.alive & ~self.mask:
+        if not self.together & ~self.mask:
             return self.clock
         found = self.clock.copy()
         found[ORDERED, self.component] = self.synchronized
@@ -225,7 +225,7 @@ class Warp:
     def synchronize_lanes(self) -> None:
         """All lanes are ordered: bar.warp.sync, or a barrier of the CTA."""
         self.synchronized = self.epoch
-        self.shared_access = False
+        self.together = 0
         self.clock[ORDERED, self.component] += 1
 
     def acquire(self, other: Array) -> None:
@@ -241,7 +241,7 @@ class Warp:
     def event(self, line: int, atomic: bool = False) -> int:
         """The event of a generic access of this warp, now."""
         epoch = self.epoch
-        self.shared_access |= not self.alive & ~self.mask
+        self.together |= 0 if self.alive & ~self.mask else self.mask
         held = self.events.get(line)
         if held is None or held[0] != epoch:
             held = self.events[line] = (

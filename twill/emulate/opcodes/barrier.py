@@ -325,6 +325,8 @@ def _arrive(one: Instruction, decoder: Decoder) -> Step:
             visit(warp, warp.cta.cluster.cta_at(place), warp.event(one.line))
             tokens[lane] = barrier.phase
             np.maximum(barrier.gathered, handed, out=barrier.gathered)
+            if barrier.all_arrived(warp.component, 1 << lane, warp.together) and not relaxed:
+                np.maximum(barrier.gathered, warp.clock, out=barrier.gathered)
         if not relaxed:
             warp.release(clock)
         for lane, place in places:
