@@ -34,6 +34,7 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
             int32_t muli_9;
             int64_t twill_begin2_1;
             int64_t twill_grown1_9;
+            uint32_t copied_x_29_y_41 = 0;
             // muli.twill_grown1_9 (tests/kernels/ttgir/marching.sm90.ttgir:58:630)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
@@ -85,7 +86,7 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
                             }
                             if (inside_) {
                                 if (thread.leader) {
-                                    fence_async_shared();
+                                    if (copied_x_29_y_41) fence_async_shared(), --copied_x_29_y_41;
                                     mbarrier_arrive_expect(channel_x_29_y_41.full(position_x_29_y_41), 10240);
                                     {
                                         const int32_t twill_begin1_0_ = (i * 64) / 64;
@@ -118,6 +119,7 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
                                 cp_async_arrive_too(channel_x_29_y_41.full(position_x_29_y_41));
                                 __syncwarp();
                                 if (thread.leader) mbarrier_arrive(channel_x_29_y_41.full(position_x_29_y_41));
+                                copied_x_29_y_41 = 8;
                             }
                         }
                         position_x_29_y_41.advance();

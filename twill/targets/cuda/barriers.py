@@ -3,7 +3,7 @@
 from twill.ir.channels import DependenceBarrier
 from twill.ir.effects import effects
 from twill.ir.operands import At, Iteration, Slot
-from twill.ir.program import Program, WarpProgram
+from twill.ir.program import WarpProgram
 from twill.ir.statements import BarrierWait, MmaIssue, ProducerLoad, StoreTile, walk
 from twill.targets.cuda.elements import iteration, sequence
 from twill.targets.cuda.emitter import (
@@ -18,7 +18,7 @@ from twill.targets.cuda.emitter import (
     pair_waits,
 )
 from twill.targets.cuda.names import channel as channel_name
-from twill.targets.cuda.names import count
+from twill.targets.cuda.names import count, threads_copied
 
 
 def barrier_arrive(emitter: Emitter, barrier: str, at: At) -> list[str]:
@@ -67,11 +67,20 @@ def _read_by_mmas(group: WarpProgram, channel: str) -> bool:
     return any(isinstance(location, Slot) and location.channel == channel for location in read)
 
 
-def fenced_by_readers(program: Program, channel: str) -> bool:
-    """Whether a group that reads a channel has a fence behind the copies of threads, so that TMA may write
-    there again."""
-    consumers = program.channel(channel).consumers
-    return any(_read_by_mmas(group, channel) for group in program.groups if group.id in consumers)
+def fenced_by_producer(emitter: Emitter, channel: str) -> bool:
+    """Whether the group that fills a channel has a fence between the copies of threads to a slot and those of
+    TMA that follow: threads copy some tiles, and no group that reads them has a fence behind their copies."""
+    one = emitter.program.channel(channel)
+    readers = (group for group in emitter.program.groups if group.id in one.consumers)
+    copied = one.filled_by == "tma" and _copied_outside(emitter, channel)
+    return copied and not any(_read_by_mmas(group, channel) for group in readers)
+
+
+def copied_before(emitter: Emitter) -> list[str]:
+    """Of channels that this group fills: how many slots threads have copied to that TMA has not used since,
+    at most. A fence waits for copies in flight, so there is none where there is no need."""
+    own = (one.id for one in emitter.program.channels if one.producer == emitter.group.id)
+    return [f"uint32_t {threads_copied(one)} = 0;" for one in own if fenced_by_producer(emitter, one)]
 
 
 def consumer_release(emitter: Emitter, channel: str, at: At) -> list[str]:

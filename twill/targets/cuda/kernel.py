@@ -24,6 +24,7 @@ from twill.ir.statements import (
     walk,
 )
 from twill.targets.cuda import device_maps, moving_vectors
+from twill.targets.cuda.barriers import copied_before
 from twill.targets.cuda.elements import barrier_name, variable
 from twill.targets.cuda.emitter import (
     CLAIMED,
@@ -368,6 +369,7 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     emitter = Emitter(
         program, group, tensor_core.printer(), tiled=form.loads, float_pairs=tensor_core.float_pairs
     )
+    lines += copied_before(emitter)
     for order in program.orders:
         if order.signalled and order.signaller == group.id:
             lines.append(f"named_barrier_arrive({order.id}, {emitter.threads(order.id)});")

@@ -37,7 +37,7 @@ scales_b_at status stream tensor_memory thread tile_counter tile_number twill wa
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
 _FORMS = re.compile(
-    r"(channel|count|kept|map|position\d*|product|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
+    r"(channel|copied|count|kept|map|position\d*|product|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
     r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+"
     r"|(wgmma|tcgen05|tensor_memory)_.*|dependence\d+|(drain|ready)_\d+"
     r"|(float|int|uint|double|short|char|half|long)\d(_t)?"
@@ -78,6 +78,11 @@ def tensor_map(name: str) -> str:
 def count(name: str) -> str:
     """A group's counter of a channel."""
     return f"count_{name}"
+
+
+def threads_copied(name: str) -> str:
+    """Of a channel, the uses behind which a slot that threads copied to comes again."""
+    return f"copied_{name}"
 
 
 _RUNTIME = """

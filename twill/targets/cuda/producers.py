@@ -8,7 +8,7 @@ from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import Op, Tensor, Value
 from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
 from twill.ops.table import role
-from twill.targets.cuda.barriers import fenced_by_readers
+from twill.targets.cuda.barriers import fenced_by_producer
 from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import refuse, sequence
@@ -17,7 +17,7 @@ from twill.targets.cuda.expressions import atom, bare, plus, times
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import channel as channel_name
-from twill.targets.cuda.names import tensor_map
+from twill.targets.cuda.names import tensor_map, threads_copied
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_loads import Kept, Loading, Units, kept_in_registers, loaded, loading, units
 from twill.targets.cuda.register_tiles import Point
@@ -43,7 +43,9 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     if emitter.of_pair(it.channel):
         expect = f"if ({FIRST}) {expect.replace(str(expected), str(2 * expected))}"
     head = emitter.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
-    fence = ["fence_async_shared();"] if inside and not fenced_by_readers(emitter.program, it.channel) else []
+    before = threads_copied(it.channel)
+    fenced = fenced_by_producer(emitter, it.channel)
+    fence = [f"if ({before}) fence_async_shared(), --{before};"] if fenced else []
     start = ["if (thread.leader) {", *indented([*fence, expect, *lines]), "}"]
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     if not inside:
@@ -51,6 +53,7 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     full = f"{channel_name(it.channel)}.full({n})"
     copied = [*_filled(emitter, it, n), f"cp_async_arrive_too({full});", "__syncwarp();"]
     copied.append(f"if (thread.leader) mbarrier_arrive({full});")
+    copied += [f"{before} = {emitter.program.channel(it.channel).depth};"] if fenced else []
     other = ["} else {", *indented(copied), "}"]
     chosen = ["bool inside_ = true;", *inside, "if (inside_) {", *indented(start), *other]
     return [head, acquire, "{", *indented(chosen), "}"]
