@@ -1,5 +1,6 @@
 """Names, iterations and elements of tiles as C: what the texts of all statements share."""
 
+from dataclasses import dataclass
 from math import prod
 
 from twill.diagnostics import TwillError
@@ -21,6 +22,7 @@ from twill.targets.cuda.register_tiles import (
     Held,
     Point,
     cast,
+    declaration,
     packed,
     point,
 )
@@ -149,6 +151,54 @@ def _spread_by_thread(type: Tensor, form: Spread, address: str) -> Elements | No
         return f"shared_at<{c_type(type)}>({address} + {index} * sizeof({c_type(type)}))"
 
     return elements
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadWords:
+    """A tile of 16-bit elements that lies in shared memory as threads hold it: words of two elements, `unit`
+    of them in one access, those of a warp beside each other (no bank conflicts). Accumulators keep their
+    words in rows of four."""
+
+    words: int
+    unit: int
+    threads: int
+    rows: bool
+
+    def read(self, name: str, address: str) -> list[str]:
+        return self._each(f"load_elements<{self.unit}>({self._own(name)}, {self._at(address)});")
+
+    def write(self, name: str, address: str) -> list[str]:
+        return self._each(f"store_elements<{self.unit}>({self._at(address)}, {self._own(name)});")
+
+    def _own(self, name: str) -> str:
+        return f"{name}[i_], 0" if self.rows else f"{name}, i_ * {self.unit}"
+
+    def _at(self, address: str) -> str:
+        return f"{address} + (i_ * {self.threads} + thread.index) * {4 * self.unit}"
+
+    def _each(self, body: str) -> list[str]:
+        return [UNROLL, f"for (int i_ = 0; i_ < {self.words // self.unit}; ++i_) {body}"]
+
+
+def thread_words(type: Tensor) -> ThreadWords | None:
+    """None for a tile that is held otherwise, or of which several threads have an element."""
+    form = holding(type)
+    rows, words = isinstance(form, Fragment), form.registers // 2
+    threads = (
+        32 * form.down * form.across if isinstance(form, Fragment) else 1 << len((*form.lane, *form.warp))
+    )
+    if not packed(type) or 2 * words * threads != prod(type.shape) or (rows and words % 4):
+        return None
+    return ThreadWords(words, next(unit for unit in (4, 2, 1) if words % unit == 0), threads, rows)
+
+
+def word_array(type: Tensor, elements: Elements, name: str) -> tuple[list[str], str]:
+    """What makes the array of words of a packed tile, and its name: `name` where there is none yet."""
+    form, pack = holding(type), packed(type)
+    assert pack
+    if isinstance(elements, Held) and _same_words(elements, form, pack):
+        return [], elements.name
+    return [declaration(type, name), *written(type, name, elements)], name
 
 
 def once(form: Fragment | Spread) -> str:

@@ -37,7 +37,7 @@ scales_b_at status stream tensor_memory thread tile_counter tile_number twill wa
 """Variables of the generator."""
 RESERVED = frozenset(f"{_KEYWORDS} {_MACROS} {_CUDA} {_WORDS}".split())
 _FORMS = re.compile(
-    r"(channel|copied|count|kept|map|position\d*|product|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
+    r"(channel|copied|count|kept|map|position\d*|product|v)_.*|trips_\d+|hand_off\d+(_tile\d+)?|tile_of_\d+|group_\d+_barrier|read_\d+(_at)?|words_\d+|u\d+_.*|.*_age\d+|.*_(kernel|launch)"
     r"|cuda[A-Z].*|cu[A-Z].*|CU.*_.*|CU[a-z].*|TWILL_.*|U?INT\d+_(MAX|MIN)|(FLT|DBL|INT|LONG|UINT|CHAR)_[A-Z]+"
     r"|(wgmma|tcgen05|tensor_memory)_.*|dependence\d+|(drain|ready)_\d+"
     r"|(float|int|uint|double|short|char|half|long)\d(_t)?"

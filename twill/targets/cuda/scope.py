@@ -31,6 +31,7 @@ from twill.targets.cuda.elements import (
     plain,
     read_together,
     refuse,
+    thread_words,
     variable,
     written,
 )
@@ -196,6 +197,9 @@ class Scope:
             return lambda point: number(tile, plain(tile, f"{name}_at", point))
         self.lines += [declaration(tile, name), at]
         alike = self.alike(self.program.channel(slot.channel))
+        if alike and (words := thread_words(tile)):
+            self.lines += [*words.read(name, f"{name}_at"), *self._awaited(slot, name)]
+            return held(name, tile)
         kept = by_thread(tile, f"{name}_at") if alike else None
         self.read_from |= {} if kept else {read.value: f"{name}_at"}
         together = None if kept or self.narrow else read_together(tile, name)

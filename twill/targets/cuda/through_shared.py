@@ -8,7 +8,7 @@ from dataclasses import replace
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import MemDesc, Op, Tensor, Value
 from twill.ops.c import c_type
-from twill.targets.cuda.elements import by_thread, guard, once, plain, written
+from twill.targets.cuda.elements import by_thread, guard, once, plain, thread_words, word_array, written
 from twill.targets.cuda.fragments import Fragment, holding, moves
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import (
@@ -51,6 +51,10 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, a
     transposed, elements = isinstance(form, Transposed), scope.elements(found)
     source = form.source if isinstance(form, Transposed) else elements
     fragment = source.layout if isinstance(source, Held) else scope.layout(kind)
+    if tensor.encoding is None and scope.alike(channel) and (words := thread_words(kind)):
+        made, name = word_array(kind, elements, f"words_{len(scope.lines)}")
+        scope.lines += [*made, *words.write(name, address)]
+        return
     if tensor.encoding is None and scope.alike(channel) and (to := by_thread(kind, address)):
         form = holding(kind)
         one = point(form, "i_")
