@@ -176,7 +176,10 @@ def test_few_waits() -> None:
 @pytest.mark.parametrize("kernel", EXAMPLES)
 def test_shared_memory_is_disjoint_and_fits(kernel: str) -> None:
     made = program(kernel)
-    spans = [(channel.offset, channel.offset + channel.depth * channel.stride) for channel in made.channels]
+    first = [channel for channel in made.channels if channel.turns[:1] in ((), (channel.id,))]
+    spans = [(channel.offset, channel.offset + channel.depth * channel.stride) for channel in first]
+    for channel in made.channels:  # those in turn lie in the slots of the first
+        assert channel.offset == made.channel(channel.turns[0] if channel.turns else channel.id).offset
     spans += [
         (buffer.offset, buffer.offset + buffer.bytes) for buffer in made.buffers if buffer.overlays is None
     ]

@@ -1,7 +1,8 @@
 // A multi-buffered channel from one warp group to others: slots in shared memory, each with a full and an
 // empty barrier.
 //
-// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Full barriers first,
+// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Channels that fill the same slots in
+// turn count all their uses: number n of one of them is n * Turns + Turn there. Full barriers first,
 // then empty ones.
 #pragma once
 #include "barrier.cuh"
@@ -20,6 +21,7 @@ enum class Filling { tma, threads, cp_async };
 ///
 /// In a cluster of two CTAs that load tiles for each other (`Blocks` 2), the consumers of both release a slot to the
 /// producers of both.
+///
 /// Of `Turns` channels that fill the same slots in turn, this one is number `Turn`.
 template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma, uint32_t Blocks = 1, uint32_t Turns = 1, uint32_t Turn = 0>
 struct Channel {
@@ -34,6 +36,7 @@ struct Channel {
 
         /// To the next sequence number.
         __device__ __forceinline__ void advance() {
+            static_assert(Turns == 1, "channels in turn skip each other's numbers");
             slot = slot + 1 == Depth ? 0 : slot + 1;
             parity ^= slot == 0;
         }
