@@ -90,10 +90,22 @@ def test_every_function_of_the_runtime_is_reserved() -> None:
     declared = set[str]()
     for header in HEADERS.glob("*.cuh"):
         text = re.sub(r"//.*", "", header.read_text(encoding="utf-8"))
-        function = r"^(?:template <[^\n]*>\s*)?(?:__device__ __forceinline__|inline)[^\n(]*?\b(\w+)\("
+        function = (
+            r"^(?:template <[^\n]*>\s*)?(?:__device__ __forceinline__|(?:static )?inline)[^\n(]*?\b(\w+)\("
+        )
         declared |= set(re.findall(function, text, re.MULTILINE))
         declared |= set(re.findall(r"^(?:struct|class|enum) (\w+)", text, re.MULTILINE))
     assert {name for name in declared if c_name(name) == name} == set()
+
+
+def test_libraries_of_a_process_share_no_variables() -> None:
+    """One of an inline function is the same in all of them, those of the emulator too: such functions are
+    static."""
+    text = (HEADERS / "host.cuh").read_text(encoding="utf-8")
+    found = re.findall(r"^((?:static )?inline)[^{;]*\{\n(.*?)^\}", text, re.MULTILINE | re.DOTALL)
+    keeping = [how for how, body in found if re.search(r"^    static ", body, re.MULTILINE)]
+    assert len(found) >= 6
+    assert keeping == ["static inline"] * 3
 
 
 @pytest.mark.parametrize("kernel", FORMS)

@@ -1,4 +1,7 @@
 // What the host side of a generated kernel needs: tensor maps, shared memory, and how many blocks to launch.
+//
+// Functions that keep something are static: otherwise one variable served all libraries of a process, also those for other
+// devices and for the emulator (STB_GNU_UNIQUE).
 #pragma once
 #include <cuda.h>
 #include <cuda_runtime.h>
@@ -35,7 +38,7 @@ inline int encode_tensor_map(CUtensorMap* map, const TensorMapKey& key) {
 /// pattern. `pitches`, in bytes, are those of all dimensions but the innermost. Gives 0, a cudaError_t, or the driver's
 /// CUresult. A thread's latest maps are kept: a launch with the arguments of an earlier one encodes none.
 template <int Rank>
-inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
+static inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
                       const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank - 1], const cuuint32_t (&box)[Rank]) {
     struct Entry {
         CUtensorMap map;
@@ -73,7 +76,7 @@ enum class MapUse { load, store, load_and_store };
 
 /// The pool of the current device that the memory of launches comes from. It keeps what is freed: the default pool gives it
 /// back to the system whenever the host synchronizes (its release threshold is 0), and the next launch maps memory anew.
-inline cudaError_t launch_pool(cudaMemPool_t* pool) {
+static inline cudaError_t launch_pool(cudaMemPool_t* pool) {
     constexpr int devices = 64;
     static std::atomic<cudaMemPool_t> pools[devices] = {};
     int device = 0;
@@ -133,7 +136,7 @@ struct NoElements {
 /// The same for a tensor that may have no elements: then a map of the one element that `MapUse` says. A map that a kernel both
 /// loads and stores through needs elements: what is stored outside of a tensor can not be loaded.
 template <int Rank>
-inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
+static inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwizzle swizzle, const void* data,
                       const cuuint64_t (&sizes)[Rank], const cuuint64_t (&pitches)[Rank - 1], const cuuint32_t (&box)[Rank],
                       NoElements& none, MapUse use) {
     bool empty = false;
@@ -152,7 +155,7 @@ inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtensorMapSwi
 /// Lets `Kernel` have `bytes` of dynamic shared memory on the current device: set once for each device, not for
 /// each launch. cudaDeviceReset, which takes it back, is not seen.
 template <auto Kernel>
-inline cudaError_t allow_shared_memory(int bytes) {
+static inline cudaError_t allow_shared_memory(int bytes) {
     constexpr int devices = 64;
     static std::atomic<bool> allowed[devices] = {};
     int device = 0;
