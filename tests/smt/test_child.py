@@ -39,7 +39,11 @@ def _until(condition: Callable[[], object], seconds: float = 10.0) -> bool:
 @pytest.mark.skipif(not Path("/proc/self/task").exists(), reason="looks for processes where Linux lists them")
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_orphan_stays(end: signal.Signals) -> None:
-    parent = subprocess.Popen([sys.executable, "-c", SCRIPT], stderr=subprocess.DEVNULL)
+    parent = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT],
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a background job's is ignored
+    )
     try:
         assert _until(lambda: _children(parent.pid))
         (child,) = _children(parent.pid)
