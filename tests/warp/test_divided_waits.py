@@ -8,7 +8,7 @@ import pytest
 from tests.kernels.programs import loops, program
 from twill.ir.program import Program
 from twill.ir.statements import SLICES, Compute, MmaIssue, MmaWait, Pipelined, SchedulingFence, walk
-from twill.simulate.predict import of_block
+from twill.simulate.predict import intervals
 from twill.targets import target
 from twill.targets.hopper import source
 from twill.warp.lower import lower
@@ -93,7 +93,8 @@ def test_slices_between_each_other_s_take_less_time() -> None:
         made,
         groups=tuple(replace(one, body=tuple(map(_whole_rows, one.body))) for one in made.groups),
     )
-    assert of_block(made, scheduled) < 2250 < 2400 < of_block(apart, scheduled)
+    ours, theirs = (sum(intervals(one, scheduled).values()) for one in (made, apart))
+    assert ours < 2250 < 2400 < theirs
 
 
 def _whole_rows(statement: object) -> object:

@@ -67,11 +67,6 @@ def busy(one: Scheduled) -> float:
     return bounds(one.problem).resource.value * one.problem.resolution.cycles_per_unit
 
 
-def of_block(program: Program, loops: Sequence[Scheduled]) -> float:
-    """Machine cycles of a thread block for an iteration of each loop, together."""
-    return sum(intervals(program, loops).values())
-
-
 def intervals(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
     """Machine cycles of a thread block for an iteration of each loop, by its path."""
     return {path: found.interval for path, found in predict(program, loops).loops.items()}

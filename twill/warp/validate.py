@@ -131,9 +131,8 @@ def _turns(program: Program, channel: Channel) -> Iterable[Complaint]:
     sizes = [(one.bytes, one.offset) for one in channel.tensors]
     if not alike or sizes != [(one.bytes, one.offset) for one in owner.tensors]:
         yield f"channel {channel.id} is not of the kind of {owner.id}, whose slots it fills", None
-    if channel.turns and (channel.id not in channel.turns or channel.by_mma or channel.alternating):
-        yield f"channel {channel.id} can not fill slots in turn", None
-    if channel.turns and (channel.local or channel.multicast or channel.filled_by != "threads"):
+    other = channel.by_mma or channel.alternating or channel.local or channel.multicast
+    if channel.turns and (channel.id not in channel.turns or other or channel.filled_by != "threads"):
         yield f"channel {channel.id} can not fill slots in turn", None
 
 

@@ -319,13 +319,14 @@ def _arrive(one: Instruction, decoder: Decoder) -> Step:
         warp.require(amount.code, amount.index, "the count of an arrival")
         tokens, clock = np.zeros(32, np.uint64), warp.seen().copy()
         handed = carried(clock) if relaxed else clock
+        alone = not relaxed and bool(warp.together & ~warp.mask)
         places = each(warp, at)
         for lane, place in places:
             barrier = find(warp, place)
             visit(warp, warp.cta.cluster.cta_at(place), warp.event(one.line))
             tokens[lane] = barrier.phase
             np.maximum(barrier.gathered, handed, out=barrier.gathered)
-            if barrier.all_arrived(warp.component, 1 << lane, warp.together) and not relaxed:
+            if alone and barrier.all_arrived(warp.component, 1 << lane, warp.together):
                 np.maximum(barrier.gathered, warp.clock, out=barrier.gathered)
         if not relaxed:
             warp.release(clock)

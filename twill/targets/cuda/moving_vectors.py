@@ -12,6 +12,7 @@ from twill.ops.c import c_type
 from twill.targets.cuda.elements import guard, once
 from twill.targets.cuda.fragments import Fragment, linear
 from twill.targets.cuda.register_tiles import PACK, Elements, Held, cast, point
+from twill.targets.cuda.shared_tiles import UNROLL
 
 
 def declared(program: Program, group: WarpProgram, one: Variable) -> list[str]:
@@ -32,7 +33,7 @@ def assigned(type: Tensor, name: str, form: Fragment, elements: Elements) -> lis
     """Each thread computes its elements, if it has some."""
     value = cast(type, elements(point(form, "i_")))
     return [
-        "#pragma unroll",
+        UNROLL,
         f"for (int i_ = 0; i_ < {form.registers}; ++i_) {guard(once(form))}{name}[i_] = {value};",
     ]
 
