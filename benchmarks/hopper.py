@@ -26,8 +26,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from measure import table
-
+from benchmarks.measure import table
 from twill.bench import profile_target as once
 from twill.diagnostics import TwillError
 from twill.emit.files import write

@@ -46,7 +46,7 @@ FORBIDDEN = {
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
     ("generated", "given", "hand_offs", "kept_searches", "refusals", "subtiles", "update_groups"),
-    ("attempts", "loop_nest", "persistence"),
+    ("as_made", "attempts", "loop_nest", "persistence"),
     ("candidates",),
     ("generate",),
     ("checked_build",),

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.hopper import VARIANTS
 from twill.cli import twill
 
 GEMM = "examples/ttgir/gemm.sm90.ttgir"
@@ -74,9 +75,32 @@ def test_an_engine_that_does_not_exist_is_refused(schedule: Path, tmp_path: Path
     assert "'oracle' is no engine" in text
 
 
+def kept(name: str) -> list[Path]:
+    return sorted(Path("reports/schedules").glob(f"{name}.for.*.json"))
+
+
+KEPT = [(name, path) for name in VARIANTS for path in kept(name)]
+"""Every schedule in reports/schedules, with the kernel that it is kept for."""
+
+
+def test_every_kept_schedule_has_its_kernel() -> None:
+    assert {path for _, path in KEPT} == set(Path("reports/schedules").iterdir())
+
+
+@pytest.mark.parametrize(("name", "path"), KEPT, ids=[path.name for _, path in KEPT])
+def test_kept_schedules_hold(name: str, path: Path) -> None:
+    """With today's costs. The schedule does not say whether its kernel is persistent, claims its tiles, or
+    waits inside of exponentials."""
+    pytest.importorskip("triton")
+    variant = VARIANTS[name]
+    settings = [word for pair in variant.settings.items() for word in ("--set", "=".join(pair))]
+    status, text = run("check", str(path), f"examples/kernels.py:{variant.kernel}", *settings)
+    assert status == 0, text
+
+
 @pytest.mark.parametrize("loop", ["fa_fwd_causal.for.1", "fa_fwd_subtiled.for.0"])
-def test_schedules_of_generated_kernels_hold(loop: str) -> None:
-    """Their groups wait inside of exponentials, and are those of other loops of the kernel."""
+def test_ties_to_other_loops_are_named(loop: str) -> None:
+    """The groups of a loop are those of other loops of the kernel."""
     spec = f"examples/ttgir/{loop.partition('.')[0]}.sm90.ttgir"
     status, text = run("check", f"reports/schedules/{loop}.json", spec)
     assert status == 0, text

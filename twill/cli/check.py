@@ -34,10 +34,12 @@ def check(
 
     The command builds the problem from SPEC again, for the machine named in the schedule unless --machine or
     --arch names another. It checks every rule on the numbers, computes the bounds again, and checks that the
-    status follows from the evidence. Repeat the what-if options that the schedule was made with. Notes,
-    reasons and times are the writer's and are not checked. A schedule made with --modulo-only is checked
-    against dependences and units alone. One of several loops of a generated kernel may keep operations in
-    the groups of the others: these ties are checked and named, and the status is of schedules that keep them.
+    status follows from the evidence. Repeat the what-if options that the schedule was made with. The form of
+    a generated kernel is found by itself: persistent, sub-tiles, divided waits, hand-offs that are counted.
+    Notes, reasons and times are the writer's and are not checked. A schedule made with --modulo-only is
+    checked against dependences and units alone. One of several loops of a generated kernel may keep
+    operations in the groups of the others: these ties are checked and named, and the status is of schedules
+    that keep them.
 
     \b
     twill check out/schedule.json kernel.ttgir
@@ -46,8 +48,7 @@ def check(
     --prove reached its time limit.
     """
     from twill.files import load, read_schedule
-    from twill.generation.given import divided_waits
-    from twill.generation.subtiles import matching
+    from twill.generation.as_made import as_made
     from twill.verify import check_document
     from twill.verify.document import tied
 
@@ -56,13 +57,7 @@ def check(
     if not spec.endswith(".json"):
         options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
         options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
-    requested = inputs(spec, options)
-    if requested.divide_waits is None and not spec.endswith(".json"):
-        requested = replace(requested, divide_waits=divided_waits(document.result))
-    if requested.subtile is None and not spec.endswith(".json"):
-        count = matching(requested, {problem.name: document.result})
-        requested = replace(requested, subtile=count)
-    case, *_ = prepared(requested)
+    case = as_made(inputs(spec, options), document.result, prepared)
     violations = check_document(document, case.problem)
     for violation in violations:
         click.echo(str(violation))

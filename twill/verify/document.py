@@ -42,7 +42,7 @@ def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violat
     ]
     one, two = document.result.problem, problem
     if scheduled:
-        one, two = (replace(p, together=(), apart=()) for p in (one, two))
+        one, two = map(_untied, (one, two))
     other = islice(differences(_comparable(one), _comparable(two)), SHOWN)
     found += [
         Violation("PROBLEM", f"{path} is {a} in the schedule and {b} in the problem") for path, a, b in other
@@ -55,6 +55,12 @@ def check_document(document: ScheduleDocument, problem: Problem) -> tuple[Violat
         *found,
         *check_result(fresh, joint=not options.modulo_only, in_flight=document.result.max_in_flight),
     )
+
+
+def same_problem(stated: Problem, problem: Problem) -> bool:
+    """Whether a schedule of one problem is judged as one of the other: all numbers agree, but for ties."""
+    own = _implemented(problem, stated.implementation)
+    return _comparable(_untied(stated)) == _comparable(_untied(own))
 
 
 def ties(document: ScheduleDocument, problem: Problem) -> Ties:
@@ -72,6 +78,10 @@ def tied(document: ScheduleDocument, problem: Problem) -> Problem:
     """The problem with the ties that the schedule adds."""
     together, apart = ties(document, problem)
     return replace(problem, together=(*problem.together, *together), apart=(*problem.apart, *apart))
+
+
+def _untied(problem: Problem) -> Problem:
+    return replace(problem, together=(), apart=())
 
 
 def _implemented(problem: Problem, name: str) -> Problem:

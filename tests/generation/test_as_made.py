@@ -1,0 +1,53 @@
+"""The form of a loop that a schedule was made for is found from the numbers of its problem."""
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from twill.diagnostics import TwillError
+from twill.generation.as_made import as_made
+from twill.generation.hand_offs import with_hand_offs
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+from twill.modulo.bounds import bounds
+
+BLACKWELL, HOPPER = "examples/ttgir/fa_fwd_subtiled.sm100.ttgir", "examples/ttgir/fa_fwd_subtiled.sm90.ttgir"
+
+
+def of(problem: Problem) -> Result:
+    return Result(problem, "infeasible", bounds(problem), 1)
+
+
+def test_hand_offs_that_are_counted() -> None:
+    """Kernels whose warps execute their operations one behind the other are scheduled so."""
+    (case,) = cases(Inputs(BLACKWELL))
+    assert case.graph
+    assert case.machine
+    problem = with_hand_offs(case.problem, case.graph, case.machine)
+    assert problem
+    assert problem.edges != case.problem.edges
+    assert as_made(Inputs(BLACKWELL), of(problem), cases).problem == problem
+    assert as_made(Inputs(BLACKWELL), of(case.problem), cases).problem == case.problem
+
+
+@pytest.mark.parametrize(
+    "form", [{"persistent": True}, {"divide_waits": True}, {"persistent": True, "order": "claimed"}]
+)
+def test_forms_of_a_generated_kernel(form: dict[str, Any]) -> None:
+    made = replace(Inputs(HOPPER, subtile=1, divide_waits=False), **form)
+    (case,) = cases(made)
+    assert as_made(Inputs(HOPPER), of(case.problem), cases).problem == case.problem
+
+
+def test_a_schedule_of_another_kernel_gives_the_loop_as_the_inputs_say() -> None:
+    (case,) = cases(Inputs("examples/ttgir/gemm.sm90.ttgir"))
+    (other,) = cases(Inputs(HOPPER, divide_waits=False))
+    assert as_made(Inputs(HOPPER), of(case.problem), cases).problem == other.problem
+
+
+def test_a_loop_that_no_form_has_is_an_error() -> None:
+    (case,) = cases(Inputs("examples/ttgir/gemm.sm90.ttgir"))
+    with pytest.raises(TwillError, match="no loops of"):
+        as_made(Inputs(HOPPER, loops=("gemm/for.0",)), of(case.problem), cases)

@@ -1,0 +1,72 @@
+"""The loop that a schedule was made for, of the forms that loops have in generated kernels.
+
+Takes `Inputs` and a `Result`; gives the `Case` whose problem is the result's. A generated kernel may be
+persistent, have sub-tiles, wait inside of elementwise operations or count what hand-offs cost, and its
+schedule does not say which: forms are made until one has the numbers of the schedule.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+
+from twill.diagnostics import TwillError
+from twill.extract.frontend.capture_file import is_capture
+from twill.extract.frontend.persistent import Order
+from twill.generation.given import divided_waits
+from twill.generation.hand_offs import with_hand_offs
+from twill.generation.subtiles import COUNT
+from twill.inputs import Case, Inputs
+from twill.ir.schedule import Result
+from twill.verify.document import same_problem
+
+Prepare = Callable[[Inputs], tuple[Case, ...]]
+"""Reads and costs the loops of inputs."""
+
+WALKS: tuple[tuple[bool, Order], ...] = (
+    (False, "mirrored"),
+    (True, "mirrored"),
+    (True, "claimed"),
+    (True, "neighbours"),
+)
+"""Whether a kernel is persistent, and the order in which it has the programs of the grid."""
+
+
+def as_made(inputs: Inputs, result: Result, prepare: Prepare) -> Case:
+    """The loop in the form that the schedule was made for; where no form has its numbers, in the first one
+    that has its operations, or as the inputs say. Raises TwillError where no form has a loop of its name."""
+    ids = [op.id for op in result.problem.operations]
+    found, refused = list[Case](), list[TwillError]()
+    for form in _forms(inputs, result):
+        try:
+            case, *_ = prepare(form)
+        except TwillError as error:
+            refused.append(error)
+            continue
+        for one in (case, *_handed(case)):
+            if same_problem(result.problem, one.problem):
+                return one
+        found.append(case)
+    if not found:
+        raise refused[0]
+    return next((case for case in found if [op.id for op in case.problem.operations] == ids), found[0])
+
+
+def _forms(inputs: Inputs, result: Result) -> Iterator[Inputs]:
+    """The inputs as they are, then with what they leave open, the usual first."""
+    if inputs.spec.endswith(".json") and not is_capture(inputs.spec):
+        yield inputs
+        return
+    if inputs.divide_waits is None:
+        inputs = replace(inputs, divide_waits=divided_waits(result))
+    counts = (1, COUNT) if inputs.subtile is None else (inputs.subtile,)
+    for persistent, order in WALKS:
+        for count in counts:
+            yield replace(inputs, subtile=count, persistent=persistent, order=order)
+
+
+def _handed(case: Case) -> Iterator[Case]:
+    """The loop with the costs of hand-offs, where it has any."""
+    if case.graph is None or case.machine is None:
+        return
+    problem = with_hand_offs(case.problem, case.graph, case.machine)
+    if problem is not None:
+        yield replace(case, problem=problem)
