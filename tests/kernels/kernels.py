@@ -1227,6 +1227,27 @@ def skipping(
 
 
 @triton.jit
+def patchwork(
+    q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """As `skipping`; in the branch of a block, the last block is masked in a branch of its own."""
+    q_desc = tl.make_tensor_descriptor(q, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    x = q_desc.load([0, 0])
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        if tl.load(flags + i // BLOCK_K) % 2 == 0:
+            s = tl.dot(x, k_desc.load([i, 0]).T) * 0.125
+            if i + BLOCK_K >= K:
+                s = tl.where((i + rows)[None, :] < K, s - tl.max(s, 1)[:, None], float("-inf"))
+            z = tl.load(v + (i + rows)[:, None] * DIM + columns[None, :], mask=(i + rows)[:, None] < K)
+            acc = tl.dot(tl.exp2(s).to(tl.float16), z, acc * 0.5)
+    o_desc.store([0, 0], acc.to(tl.float16))
+
+
+@triton.jit
 def rivals(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1995,6 +2016,7 @@ TWILL = {
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "patchwork": {**STATE, "flags": "*i32:16"},
     "rivals": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "flags": "*i32:16", **SIZES,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
@@ -2351,6 +2373,7 @@ VARIANTS = {
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "patchwork": ("patchwork", {}),
     "rivals": ("rivals", {}),
     "handed_on": ("handed_on", {}),
     "resumed": ("resumed", {}),

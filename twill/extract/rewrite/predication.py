@@ -50,7 +50,7 @@ def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
     for function in module.functions:
         inside = {op.index for loop in scheduled if loop.function is function for op in loop.op.inner()}
         for op in function.walk():
-            if role(op) != "if" or any(role(inner) in (*LOOPS, "if") for inner in op.inner()):
+            if role(op) != "if" or any(role(inner) in LOOPS for inner in op.inner()):
                 continue
             mma = any(is_mma(inner) for inner in op.inner())
             memory = any(role(inner) in _MEMORY for inner in op.inner())
@@ -77,9 +77,17 @@ def _executable(module: Module, op: Op) -> bool:
     row = lookup(op.name)
     if row is None or not all(_known(module, value) for value in op.results):
         return False
+    if role(op) == "if":
+        return all(role(inner) in ("yield", "combine") or _computes(inner) for inner in op.inner())
     if role(op) == "wgmma":
         return zero_text(module, op.result.type) is not None
     return repeatable(row, op) or role(op) in (*_MMAS, *_MEMORY, *_TENSOR_MEMORY, *_PLAIN)
+
+
+def _computes(op: Op) -> bool:
+    """It computes values alone: inside a branch of its own it may stay there."""
+    row = lookup(op.name)
+    return row is not None and row.access == "none" and repeatable(row, op)
 
 
 def _known(module: Module, value: Value) -> bool:
