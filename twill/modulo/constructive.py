@@ -4,26 +4,23 @@ partitions.
 Takes a `Problem` and an interval; gives schedules that keep dependences and units and issue one operation of
 a group after the other, with first-fit addresses; `rising` gives simpler ones at larger intervals. Registers
 and the capacity of memories are not looked at while times are chosen: the caller verifies each schedule, and
-takes none that breaks a rule. An operation that fits nowhere displaces others, which are then placed again,
-within a budget. Deterministic; what it does not find may exist.
+takes none that breaks a rule. Deterministic; what it does not find may exist.
 """
 
-import heapq
-from bisect import bisect_left, bisect_right, insort
+from bisect import insort
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import chain, islice, product
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
 
 from twill.engine import decode
 from twill.engine.partitions import partitions
-from twill.ir.problem import Operation, Problem, Time
+from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Solution
 from twill.modulo.addresses import first_fit
-from twill.modulo.simplest import Labels, Machine, arcs, windows
-
-PLACEMENTS = 8
-"""Times an operation is placed, on average, before a partition is given up."""
+from twill.modulo.orders import depth_first, fewest_registers, successors
+from twill.modulo.placing import Copies, Copying, Late, Placing, empty_placing, never
+from twill.modulo.reservation_table import parts_of
+from twill.modulo.simplest import Labels, Machine, windows
 
 LARGEST = 1000
 """Operations above which only first answers are constructed, in order: all else takes seconds there."""
@@ -46,15 +43,6 @@ SPREAD, FINE = 1.25, 128
 
 REACH = 16
 """Times the lowest interval: a first answer is not looked for beyond."""
-
-
-Late = Callable[[], bool]
-"""Whether there is no more time."""
-
-
-def never() -> bool:
-    """There is time."""
-    return False
 
 
 def schedules(
@@ -107,10 +95,10 @@ def rising(
 def _ways(problem: Problem) -> list[tuple[int, Sequence[int]]]:
     """How many operations to choose from, and the order."""
     count = len(problem.operations)
-    orders = [range(count), _depth_first(problem)]
+    orders = [range(count), depth_first(problem)]
     if count > LARGEST:
         return [(1, order) for order in orders]
-    return list(product(AHEAD, (*orders, _fewest_registers(problem))))
+    return list(product(AHEAD, (*orders, fewest_registers(problem))))
 
 
 def _least(problem: Problem, labels: Labels | None) -> Time:
@@ -118,7 +106,7 @@ def _least(problem: Problem, labels: Labels | None) -> Time:
     capacity: dict[Machine, int] = {unit.name: unit.capacity for unit in problem.units}
     taken = defaultdict[Machine, Time](int)
     for i, op in enumerate(problem.operations):
-        for part in _parts(problem, op, None if labels is None else labels[i]):
+        for part in parts_of(problem, op, None if labels is None else labels[i]):
             taken[part.machine] += part.cycles * part.amount
     return max((-(-time // capacity.get(machine, 1)) for machine, time in taken.items()), default=1)
 
@@ -135,7 +123,7 @@ def shifted(
     when it is `late`."""
     if not families or not _supported(problem, low, joint=True) or len(problem.operations) > LARGEST:
         return
-    orders = (range(len(problem.operations)), _depth_first(problem))
+    orders = (range(len(problem.operations)), depth_first(problem))
     least = [(labels, _least(problem, labels)) for labels in _by_groups(problem)]
     interval = low
     while interval <= SPREAD * low:
@@ -154,7 +142,7 @@ def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
     """Pinned starts, what takes longer than the interval, and an operation that takes a unit twice are left
     to the solvers."""
     for op in problem.operations:
-        parts = _parts(problem, op, 0 if joint else None)
+        parts = parts_of(problem, op, 0 if joint else None)
         if len({part.machine for part in parts}) < len(parts) or any(
             part.cycles > interval for part in parts
         ):
@@ -176,213 +164,13 @@ def _solution(problem: Problem, interval: Time, starts: Sequence[Time], labels: 
 # --- one partition ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Part:
-    """A row of an operation's reservation table, or its issue."""
-
-    machine: Machine
-    offset: Time
-    cycles: Time
-    amount: int = 1
-
-
-def _parts(problem: Problem, op: Operation, group: int | None) -> list[_Part]:
-    """What an operation keeps: units that are no aggregates, and the issue of its group."""
-    real = {unit.name for unit in problem.units if not unit.aggregate}
-    found = [
-        _Part(use.unit, use.offset, use.cycles, use.amount)
-        for use in op.reservations
-        if use.unit in real and use.cycles and use.amount
-    ]
-    return found if group is None else [*found, _Part(group, 0, max(1, op.issue))]
-
-
-@dataclass(frozen=True, slots=True)
-class _Span:
-    """A part of an operation from residue `begin` on."""
-
-    op: int
-    begin: Time
-    part: _Part
-
-
-@dataclass(slots=True)
-class _Track:
-    """What one machine runs, by residue; `begins` is sorted."""
-
-    interval: Time
-    capacity: int
-    begins: list[Time] = field(default_factory=list[Time])
-    spans: list[_Span] = field(default_factory=list[_Span])
-
-    def add(self, span: _Span) -> None:
-        at = bisect_right(self.begins, span.begin)
-        self.begins.insert(at, span.begin)
-        self.spans.insert(at, span)
-
-    def remove(self, span: _Span) -> None:
-        at = bisect_left(self.begins, span.begin)
-        while self.spans[at] != span:
-            at += 1
-        del self.begins[at], self.spans[at]
-
-    def blocking(self, part: _Part, begin: Time) -> list[_Span]:
-        """The spans that leave no room for `part` at `begin`."""
-        if self.capacity == 1:
-            return self._near(part, begin)
-        near = list(self._overlapping(part, begin))
-        if sum(span.part.amount for span in near) + part.amount <= self.capacity:
-            return []
-        inside = (s.begin for s in near if (s.begin - begin) % self.interval < part.cycles)
-        peak = max(self._running(near, at) for at in (begin, *inside))
-        return near if peak + part.amount > self.capacity else []
-
-    def _running(self, spans: Sequence[_Span], at: Time) -> int:
-        return sum(s.part.amount for s in spans if (at - s.begin) % self.interval < s.part.cycles)
-
-    def _overlapping(self, part: _Part, begin: Time) -> Iterator[_Span]:
-        for span in self.spans:
-            behind, ahead = (begin - span.begin) % self.interval, (span.begin - begin) % self.interval
-            if behind < span.part.cycles or ahead < part.cycles:
-                yield span
-
-    def _near(self, part: _Part, begin: Time) -> list[_Span]:
-        """Those that overlap `part` where no two spans do: the one before `begin`, and those that begin
-        within `part`."""
-        spans, interval, found = self.spans, self.interval, list[_Span]()
-        if not spans:
-            return found
-        at = bisect_right(self.begins, begin)
-        if (begin - self.begins[at - 1]) % interval < spans[at - 1].part.cycles:
-            found.append(spans[at - 1])
-        for span in chain(islice(spans, at, None), islice(spans, at)):
-            if (span.begin - begin) % interval >= part.cycles:
-                break
-            if span not in found:
-                found.append(span)
-        return found
-
-
-@dataclass(slots=True)
-class _Table:
-    """A modulo reservation table."""
-
-    interval: Time
-    tracks: Mapping[Machine, _Track]
-
-    def spans(self, op: int, parts: Sequence[_Part], start: Time) -> Iterator[tuple[_Track, _Span]]:
-        for part in parts:
-            yield self.tracks[part.machine], _Span(op, (start + part.offset) % self.interval, part)
-
-    def rivals(self, parts: Sequence[_Part], start: Time) -> set[int]:
-        """The operations that are in the way of `parts` from `start` on."""
-        return {span.op for _, _, blocking in self._blocking(parts, start) for span in blocking}
-
-    def later(self, parts: Sequence[_Part], start: Time) -> Time:
-        """How much later than `start` the first span that blocks it then is over; 0 where nothing does."""
-        latest = 0
-        for _, begin, (first, *_) in self._blocking(parts, start):
-            over = (first.begin + first.part.cycles - begin) % self.interval or self.interval
-            latest = max(latest, over)
-        return latest
-
-    def sooner(self, parts: Sequence[_Part], start: Time) -> Time:
-        """How much sooner than `start` it must be over before the last span that blocks it then begins."""
-        soonest = 0
-        for part, begin, (*_, last) in self._blocking(parts, start):
-            over = (begin + part.cycles - last.begin) % self.interval or self.interval
-            soonest = max(soonest, over)
-        return soonest
-
-    def _blocking(self, parts: Sequence[_Part], start: Time) -> Iterator[tuple[_Part, Time, list[_Span]]]:
-        """The parts that have no room, from which residue on, and what is in their way."""
-        for part in parts:
-            begin = (start + part.offset) % self.interval
-            if blocking := self.tracks[part.machine].blocking(part, begin):
-                yield part, begin, blocking
-
-
-@dataclass(slots=True)
-class _Placing:
-    """Iterative modulo scheduling under one partition."""
-
-    interval: Time
-    parts: list[list[_Part]]
-    before: list[list[tuple[int, Time]]]
-    """Predecessors and successors of each operation, with weights."""
-    after: list[list[tuple[int, Time]]]
-    table: _Table
-    start: dict[int, Time] = field(default_factory=dict[int, Time])
-    last: dict[int, Time] = field(default_factory=dict[int, Time])
-
-    def earliest(self, op: int) -> Time:
-        return max([0, *(self.start[a] + w for a, w in self.before[op] if a in self.start)])
-
-    def place(self, op: int, start: Time) -> list[int]:
-        """Place an operation; the operations that it displaces."""
-        out = self.table.rivals(self.parts[op], start)
-        out |= {b for b, w in self.after[op] if b != op and b in self.start and self.start[b] < start + w}
-        for other in out:
-            self.remove(other)
-        for track, span in self.table.spans(op, self.parts[op], start):
-            track.add(span)
-        self.start[op] = self.last[op] = start
-        return sorted(out)
-
-    def remove(self, op: int) -> None:
-        for track, span in self.table.spans(op, self.parts[op], self.start.pop(op)):
-            track.remove(span)
-
-    def slot(self, op: int) -> Time:
-        """The first start at which nothing is in the way; where there is none, the earliest that is later
-        than the last."""
-        early = self.earliest(op)
-        time = self.free(op, early)
-        return max(early, self.last.get(op, -1) + 1) if time is None else time
-
-    def free(self, op: int, early: Time) -> Time | None:
-        """The first start from `early` on at which nothing is in the way, within an interval."""
-        time = early
-        while time < early + self.interval:
-            later = self.table.later(self.parts[op], time)
-            if later == 0:
-                return time
-            time += later
-        return None
-
-    def run(self, rank: Sequence[tuple[Time, int]], late: Late) -> bool:
-        """Place all operations, those of lower rank first, within the budget, unless it is `late` before."""
-        waiting = [(rank[op], op) for op in range(len(self.parts))]
-        heapq.heapify(waiting)
-        for _ in range(PLACEMENTS * len(self.parts)):
-            if not waiting or late():
-                break
-            _, op = heapq.heappop(waiting)
-            for other in self.place(op, self.slot(op)):
-                heapq.heappush(waiting, (rank[other], other))
-        return not waiting
-
-    def move(self, op: int, *, latest: Time | None) -> None:
-        """To the earliest start that the others leave, or with `latest` to the last one until then."""
-        early, start = self.earliest(op), self.start[op]
-        self.remove(op)
-        if latest is None:
-            found = self.slot(op)
-            self.place(op, found if found <= start else start)
-            return
-        time = min([latest, *(self.start[b] - w for b, w in self.after[op] if b != op)])
-        while time > max(early, start) and (sooner := self.table.sooner(self.parts[op], time)):
-            time -= sooner
-        self.place(op, max(time, start))
-
-
 def _starts(problem: Problem, interval: Time, labels: Labels | None, late: Late) -> list[Time] | None:
     """Starts at which no machine is overbooked: longest rest of the iteration first."""
     joint = labels is not None
     window = windows(problem, interval, labels, joint=joint)
     if window is None:
         return None
-    placing = _placing(problem, interval, labels)
+    placing = empty_placing(problem, interval, labels)
     if not placing.run([(-tail, op) for op, tail in enumerate(window.tail)], late):
         return None
     _settle(problem, placing)
@@ -396,8 +184,8 @@ def _one_after_the_other(
     there, the one that can start first."""
     if windows(problem, interval, labels, joint=labels is not None) is None:
         return None
-    placing, last = _placing(problem, interval, labels), defaultdict[int, Time](int)
-    rank, after, missing = {op: i for i, op in enumerate(order)}, *_successors(problem)
+    placing, last = empty_placing(problem, interval, labels), defaultdict[int, Time](int)
+    rank, after, missing = {op: i for i, op in enumerate(order)}, *successors(problem)
     ready = sorted((op for op, count in enumerate(missing) if not count), key=rank.__getitem__)
     while ready:
         free = [(_start(placing, op, labels, last), op) for op in ready[:ahead]]
@@ -425,15 +213,11 @@ def _copies(
     what that displaces is placed again, with its copies, within the budget."""
     if windows(problem, interval, labels, joint=True) is None:
         return None
-    placing = _Copying(_placing(problem, interval, labels), _members(interval, order, families))
+    placing = Copying(empty_placing(problem, interval, labels), _members(interval, order, families))
     if not placing.run([op for op in order if op in placing.members]):
         return None
     _fill_late(problem, placing.placing)
     return [placing.placing.start[op] for op in range(len(problem.operations))]
-
-
-Copies = Sequence[tuple[int, Time]]
-"""An operation of a first part and its copies, each with its shift."""
 
 
 def _members(
@@ -448,51 +232,7 @@ def _members(
     return found
 
 
-@dataclass(slots=True)
-class _Copying:
-    """Iterative modulo scheduling of operations together with their copies."""
-
-    placing: _Placing
-    members: dict[int, Copies]
-    last: dict[int, Time] = field(default_factory=dict[int, Time])
-
-    def run(self, order: Sequence[int]) -> bool:
-        """Place all, in this order, within the budget."""
-        first = {copy: op for op, copies in self.members.items() for copy, _ in copies}
-        rank = {op: i for i, op in enumerate(order)}
-        waiting = [(i, op) for op, i in rank.items()]
-        for _ in range(PLACEMENTS * len(order)):
-            if not waiting:
-                break
-            _, op = heapq.heappop(waiting)
-            for other in sorted({first[out] for out in self._place(op)}):
-                self._remove(other)
-                heapq.heappush(waiting, (rank[other], other))
-        return not waiting
-
-    def _place(self, op: int) -> set[int]:
-        """The operations that it and its copies displace."""
-        start = self.last[op] = self._slot(self.members[op], self.last.get(op, -1))
-        return {out for copy, shift in self.members[op] for out in self.placing.place(copy, start + shift)}
-
-    def _remove(self, op: int) -> None:
-        for copy, _ in self.members[op]:
-            if copy in self.placing.start:
-                self.placing.remove(copy)
-
-    def _slot(self, copies: Copies, last: Time) -> Time:
-        """The first start at which nothing is in the way of any; where there is none, the earliest that is
-        later than the last."""
-        placing = self.placing
-        early = time = max(0, *(placing.earliest(op) - shift for op, shift in copies))
-        while later := max(placing.table.later(placing.parts[op], time + shift) for op, shift in copies):
-            time += later
-            if time >= early + placing.interval:
-                return max(early, last + 1)
-        return time
-
-
-def _fill_late(problem: Problem, placing: _Placing) -> None:
+def _fill_late(problem: Problem, placing: Placing) -> None:
     """What fills shared or tensor memory as late as its readers allow, so that less is full at once."""
     ops, end = problem.operations, _end(problem, placing)
     filled = {value.src for value in problem.values if (value.shared or value.tensor) and not value.resident}
@@ -505,82 +245,14 @@ NEVER = 1 << 60
 """Where nothing is free within an interval."""
 
 
-def _start(placing: _Placing, op: int, labels: Labels | None, last: Mapping[int, Time]) -> Time:
+def _start(placing: Placing, op: int, labels: Labels | None, last: Mapping[int, Time]) -> Time:
     """The earliest start behind what its group has issued."""
     behind = 0 if labels is None else last.get(labels[op], 0)
     time = placing.free(op, max(placing.earliest(op), behind))
     return NEVER if time is None else time
 
 
-def _successors(problem: Problem) -> tuple[list[list[int]], list[int]]:
-    """The readers of each operation in one iteration, and how many it waits for."""
-    after: list[list[int]] = [[] for _ in problem.operations]
-    missing = [0] * len(problem.operations)
-    for edge in problem.edges:
-        if edge.distance == 0:
-            after[problem.index(edge.src)].append(problem.index(edge.dst))
-            missing[problem.index(edge.dst)] += 1
-    return after, missing
-
-
-def _depth_first(problem: Problem) -> list[int]:
-    """An order of one iteration in which results are used soon."""
-    after, missing = _successors(problem)
-    ready, order = [op for op, count in enumerate(missing) if not count][::-1], list[int]()
-    while ready:
-        order.append(ready.pop())
-        for other in reversed(after[order[-1]]):
-            missing[other] -= 1
-            if not missing[other]:
-                ready.append(other)
-    return order
-
-
-def _fewest_registers(problem: Problem) -> list[int]:
-    """An order of one iteration: of the operations whose operands are there, the one after which the fewest
-    registers are live, as far as one step ahead shows."""
-    after, missing = _successors(problem)
-    index = {op.id: i for i, op in enumerate(problem.operations)}
-    made, waiting = defaultdict[int, int](int), list[tuple[int, set[int]]]()
-    for value in problem.values:
-        last = max((use.distance for use in value.uses), default=0)
-        if value.registers and value.uses and not value.resident:
-            made[index[value.src]] += value.registers
-            waiting.append((value.registers, {index[use.op] for use in value.uses if use.distance == last}))
-
-    def freed(op: int) -> int:
-        return sum(registers for registers, readers in waiting if readers == {op})
-
-    ready, order = [op for op, count in enumerate(missing) if not count], list[int]()
-    while ready:
-        op = min(ready, key=lambda op: (made[op] - freed(op), op))
-        ready.remove(op)
-        order.append(op)
-        for _, readers in waiting:
-            readers.discard(op)
-        for other in after[op]:
-            missing[other] -= 1
-            ready += [other] if not missing[other] else []
-    return order
-
-
-def _placing(problem: Problem, interval: Time, labels: Labels | None) -> _Placing:
-    count = range(len(problem.operations))
-    before: list[list[tuple[int, Time]]] = [[] for _ in count]
-    after: list[list[tuple[int, Time]]] = [[] for _ in count]
-    for a, b, weight in arcs(problem, interval, labels, joint=labels is not None):
-        before[b].append((a, weight))
-        after[a].append((b, weight))
-    parts = [
-        _parts(problem, op, None if labels is None else labels[i]) for i, op in enumerate(problem.operations)
-    ]
-    capacity: dict[Machine, int] = {unit.name: unit.capacity for unit in problem.units}
-    machines = {part.machine for own in parts for part in own}
-    tracks = {machine: _Track(interval, capacity.get(machine, 1)) for machine in machines}
-    return _Placing(interval, parts, before, after, _Table(interval, tracks))
-
-
-def _settle(problem: Problem, placing: _Placing) -> None:
+def _settle(problem: Problem, placing: Placing) -> None:
     """Loads as late as their readers allow, then all else as early as possible."""
     ops, end = problem.operations, _end(problem, placing)
     loads = [op for op in placing.start if ops[op].variable]
@@ -591,5 +263,5 @@ def _settle(problem: Problem, placing: _Placing) -> None:
             placing.move(op, latest=None)
 
 
-def _end(problem: Problem, placing: _Placing) -> Time:
+def _end(problem: Problem, placing: Placing) -> Time:
     return max(start + problem.operations[op].duration for op, start in placing.start.items())

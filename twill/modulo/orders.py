@@ -1,0 +1,57 @@
+"""Orders of the operations of one iteration: every operation after those whose results it reads."""
+
+from collections import defaultdict
+
+from twill.ir.problem import Problem
+
+
+def successors(problem: Problem) -> tuple[list[list[int]], list[int]]:
+    """The readers of each operation in one iteration, and how many it waits for."""
+    after: list[list[int]] = [[] for _ in problem.operations]
+    missing = [0] * len(problem.operations)
+    for edge in problem.edges:
+        if edge.distance == 0:
+            after[problem.index(edge.src)].append(problem.index(edge.dst))
+            missing[problem.index(edge.dst)] += 1
+    return after, missing
+
+
+def depth_first(problem: Problem) -> list[int]:
+    """An order of one iteration in which results are used soon."""
+    after, missing = successors(problem)
+    ready, order = [op for op, count in enumerate(missing) if not count][::-1], list[int]()
+    while ready:
+        order.append(ready.pop())
+        for other in reversed(after[order[-1]]):
+            missing[other] -= 1
+            if not missing[other]:
+                ready.append(other)
+    return order
+
+
+def fewest_registers(problem: Problem) -> list[int]:
+    """An order of one iteration: of the operations whose operands are there, the one after which the fewest
+    registers are live, as far as one step ahead shows."""
+    after, missing = successors(problem)
+    index = {op.id: i for i, op in enumerate(problem.operations)}
+    made, waiting = defaultdict[int, int](int), list[tuple[int, set[int]]]()
+    for value in problem.values:
+        last = max((use.distance for use in value.uses), default=0)
+        if value.registers and value.uses and not value.resident:
+            made[index[value.src]] += value.registers
+            waiting.append((value.registers, {index[use.op] for use in value.uses if use.distance == last}))
+
+    def freed(op: int) -> int:
+        return sum(registers for registers, readers in waiting if readers == {op})
+
+    ready, order = [op for op, count in enumerate(missing) if not count], list[int]()
+    while ready:
+        op = min(ready, key=lambda op: (made[op] - freed(op), op))
+        ready.remove(op)
+        order.append(op)
+        for _, readers in waiting:
+            readers.discard(op)
+        for other in after[op]:
+            missing[other] -= 1
+            ready += [other] if not missing[other] else []
+    return order
