@@ -12,7 +12,8 @@ from twill.warp.dataflow import Code
 from twill.warp.ordering import HandOff
 from twill.warp.target import Target
 from twill.warp.tasks import Leaf, Scheduled, Task
-from twill.warp.tensor_memory import Dependences, accesses
+from twill.warp.tensor_dependences import Dependences
+from twill.warp.tensor_memory import accesses
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from twill.warp.steady_state import overwritten, steps
 from twill.warp.steps import Parts, Step
 from twill.warp.target import Statements
 from twill.warp.tasks import Task
-from twill.warp.tensor_memory import Span
+from twill.warp.tensor_dependences import Span
 
 
 @dataclass(frozen=True, slots=True)

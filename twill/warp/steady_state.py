@@ -30,13 +30,14 @@ from twill.ir.statements import (
     StoreWait,
     TileLoad,
 )
+from twill.warp.accumulator_flags import flagged
 from twill.warp.channels import LOADED, ChannelPlan
 from twill.warp.dataflow import DOT, STORES, invariant, zero
 from twill.warp.events import Event, depth_of, is_mma, stores_from
 from twill.warp.kernel import Group
 from twill.warp.steps import Step
 from twill.warp.tasks import Leaf, Task, root
-from twill.warp.tensor_memory import Awaited, flagged
+from twill.warp.tensor_dependences import Awaited
 
 
 def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:

@@ -7,19 +7,19 @@ from twill.diagnostics import TwillError
 from twill.ir.channels import DRAINS, DependenceBarrier
 from twill.ir.loop import Op, Token
 from twill.ir.schedule import WARPGROUP
-from twill.warp import alternating, pipelined_loops, tensor_memory
+from twill.warp import accumulator_flags, alternating, pipelined_loops, tensor_dependences, tensor_memory
 from twill.warp.alternating import Alternating
 from twill.warp.dataflow import blocks
 from twill.warp.kernel import Kernel
 from twill.warp.plan import Plan, PlannedLoop, loop_drafts
 from twill.warp.stored_before import GROUPS, by_all_groups
 from twill.warp.tasks import Scheduled, Task
-from twill.warp.tensor_memory import Dependences
+from twill.warp.tensor_dependences import Dependences
 
 
 def with_tensor_memory(plan: Plan) -> Plan:
     """The plan with the tiles in tensor memory, and the barriers that order accesses to them."""
-    code, found = plan.kernel.code, dict[int, tensor_memory.Dependences]()
+    code, found = plan.kernel.code, dict[int, Dependences]()
     inside = [(part.scheduled, part.tasks) for part in plan.loops]
     tiles, places = tensor_memory.tiles(code, inside)
     scales = tensor_memory.scale_tiles(code, tiles, inside[0][0].machine.limits.tensor)
@@ -28,13 +28,13 @@ def with_tensor_memory(plan: Plan) -> Plan:
         drafts = loop_drafts(plan, part, own)
         spans = {task: span for draft in drafts for task, span in pipelined_loops.spans(draft.group).items()}
         wide = frozenset(group.id for group in plan.granted if group.warps > WARPGROUP)
-        order = tensor_memory.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part), wide)
+        order = tensor_dependences.LoopOrder(code, part.scheduled, part.tasks, spans, _handed(part), wide)
         first = sum(len(one.barriers) for one in found.values())
-        made = tensor_memory.dependences(order, placed, first)
+        made = tensor_dependences.dependences(order, placed, first)
         found[part.scheduled.loop.op.index] = _relayed(plan, part, made, first) if plan.pairs else made
     kernel = replace(plan.kernel, dependences=found)
     outside = tensor_memory.outside(code, [part.scheduled.loop for part in plan.loops])
-    initial = tensor_memory.initial_stores(code, inside)
+    initial = accumulator_flags.initial_stores(code, inside)
     left = [op for op in outside if op.index not in initial]
     entered = tensor_memory.entered(code, [part.scheduled.loop for part in plan.loops], left)
     everybody = tuple(group.id for group in plan.granted)
