@@ -5,29 +5,22 @@ for what is not PTX. Grammar: PTX ISA 9.0, chapters 4 (syntax), 5 (variables), 1
 """
 
 import re
-import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twill.diagnostics import Location, TwillError
-from twill.emulate.ptx.lexer import Places, Token, tokens
+from twill.diagnostics import Location
+from twill.emulate.ptx.lexer import Token
+from twill.emulate.ptx.operands import OperandParser
+from twill.emulate.ptx.scope import Scope
 from twill.emulate.ptx.syntax import (
-    Address,
     Function,
     Instruction,
     Integer,
-    Label,
     Module,
-    Negated,
     Operand,
-    Pair,
     Real,
     Register,
-    Sink,
-    Special,
-    Symbol,
     Variable,
-    Vector,
 )
 
 _LINKING = (".visible", ".extern", ".weak", ".common")
@@ -35,47 +28,12 @@ _SPACES = (".global", ".const", ".shared", ".local", ".param", ".shared::cta", "
 _SKIPPED = (".pragma", ".calltargets", ".callprototype", ".alias")
 
 
-@dataclass(slots=True)
-class _Scope:
-    """The names of a { } block of a function."""
-
-    parent: "_Scope | None"
-    names: dict[str, Register | Variable] = field(default_factory=dict[str, "Register | Variable"])
-    ranges: dict[str, tuple[int, int, int]] = field(default_factory=dict[str, tuple[int, int, int]])
-    """%r<8>: bits, first index, how many."""
-    labels: dict[str, int] = field(default_factory=dict[str, int])
-    tables: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
-    """Labels of a .branchtargets by its name."""
-
-    def find(self, name: str) -> Register | Variable | None:
-        scope: _Scope | None = self
-        prefix = name.rstrip("0123456789")
-        while scope:
-            if found := scope.names.get(name):
-                return found
-            if (span := scope.ranges.get(prefix)) and prefix != name and int(name[len(prefix) :]) < span[2]:
-                return Register(name, span[0], span[1] + int(name[len(prefix) :]))
-            scope = scope.parent
-        return None
-
-    def table(self, name: str) -> tuple[str, ...]:
-        return self.tables.get(name) or (self.parent.table(name) if self.parent else ())
-
-    def label(self, name: str) -> int | None:
-        scope: _Scope | None = self
-        while scope:
-            if name in scope.labels:
-                return scope.labels[name]
-            scope = scope.parent
-        return None
-
-
 @dataclass(frozen=True, slots=True)
 class _Statement:
     """An instruction whose operands are yet to be read: labels may follow later."""
 
     start: int
-    scope: _Scope
+    scope: Scope
     source: Location | None
 
 
@@ -99,73 +57,15 @@ def parse(text: str, file: str) -> Module:
     return _Parser(text, file).module()
 
 
-class _Parser:
+class _Parser(OperandParser):
     def __init__(self, text: str, file: str) -> None:
-        self.text, self.file = text, file
-        self.tokens, self.at = tokens(text), 0
-        self.places = Places(text)
-        self._by_bracket = self._brackets()
+        super().__init__(text, file)
         self.files: Mapping[int, str] = {
             int(number): name
             for number, name in re.findall(
                 r'^\s*\.file\s+(\d+)\s+(?:"[^"]*"\s+)?"([^"]*)"', text, re.MULTILINE
             )
         }
-
-    # --- tokens --------------------------------------------------------------------------------------------
-
-    @property
-    def token(self) -> Token:
-        return self.tokens[self.at]
-
-    def next(self) -> Token:
-        self.at += 1
-        return self.tokens[self.at - 1]
-
-    def accept(self, text: str) -> bool:
-        if self.tokens[self.at].text != text:
-            return False
-        self.at += 1
-        return True
-
-    def expect(self, text: str) -> Token:
-        if self.token.text != text:
-            raise self.error(f"{text!r} is expected")
-        return self.next()
-
-    def error(self, message: str, token: Token | None = None) -> TwillError:
-        token = token or self.token
-        line = self.places.line(token.at)
-        shown = self.text.split("\n")[line - 1]
-        return TwillError(
-            message,
-            Location(self.file, line, self.places.column(token.at)),
-            text=shown,
-            span=max(1, len(token.text)),
-        )
-
-    def word(self) -> str:
-        if self.token.kind != "word":
-            raise self.error("a name is expected")
-        return self.next().text
-
-    def integer(self) -> int:
-        negative = self.accept("-")
-        if self.token.kind != "integer":
-            raise self.error("an integer is expected")
-        value = int(self.next().text.rstrip("U"), 0)
-        return -value if negative else value
-
-    def skip_to(self, *ends: str) -> None:
-        tokens, at = self.tokens, self.at
-        while tokens[at].text not in ends and tokens[at].kind != "end":
-            at += 1
-        self.at = at
-
-    def skip_line(self) -> None:
-        line = self.places.line(self.token.at)
-        while self.token.kind != "end" and self.places.line(self.token.at) == line:
-            self.at += 1
 
     # --- the module ----------------------------------------------------------------------------------------
 
@@ -263,7 +163,7 @@ class _Parser:
                 name = self.word()
                 self.expect(")")
             return (name,)
-        value = self.operand(_Scope(None))
+        value = self.operand(Scope(None))
         match value:
             case Integer(number):
                 return (number,)
@@ -280,7 +180,7 @@ class _Parser:
         name = self.word()
         parameters = self._parameters() if self.token.text == "(" else ()
         attributes = self._attributes()
-        scope, body = _Scope(None), _Body()
+        scope, body = Scope(None), _Body()
         for one in (*results, *parameters):
             scope.names[one.name] = one
         if not self.accept(";"):
@@ -346,17 +246,17 @@ class _Parser:
             found[name] = tuple(values)
         return found
 
-    def _block(self, scope: _Scope, body: _Body) -> None:
+    def _block(self, scope: Scope, body: _Body) -> None:
         self.expect("{")
         while not self.accept("}"):
             self._statement(scope, body)
 
-    def _statement(self, scope: _Scope, body: _Body) -> None:
+    def _statement(self, scope: Scope, body: _Body) -> None:
         token = self.token
         if token.kind == "end":
             raise self.error("the text ends inside a function")
         if token.text == "{":
-            self._block(_Scope(scope), body)
+            self._block(Scope(scope), body)
         elif token.text == ".reg":
             self._registers(scope, body)
         elif token.text == ".loc":
@@ -402,7 +302,7 @@ class _Parser:
             if self.next().text == "inlined_at":
                 body.source = (self.integer(), self.integer(), self.integer())
 
-    def _registers(self, scope: _Scope, body: _Body) -> None:
+    def _registers(self, scope: Scope, body: _Body) -> None:
         self.expect(".reg")
         bits, lanes = 0, 1
         while self.token.text.startswith("."):
@@ -443,99 +343,6 @@ class _Parser:
             if not self.accept(",") and self.token.text != ";":
                 raise self.error("',' or ';' is expected")
         return Instruction(opcode, tuple(operands), guard, negated, line, statement.source)
-
-    def operand(self, scope: _Scope) -> Operand:
-        first = self._simple(scope)
-        return Pair(first, self._simple(scope)) if self.accept("|") else first
-
-    def _simple(self, scope: _Scope) -> Operand:
-        token = self.token
-        if reader := self._by_bracket.get(token.text):
-            return reader(scope)
-        if token.kind == "word":
-            return self._named(self.next(), scope)
-        if token.kind in ("integer", "float"):
-            return self._number()
-        raise self.error(f"{token.text!r} is no operand")
-
-    def _negated(self, scope: _Scope) -> Operand:
-        self.expect("!")
-        found = self._simple(scope)
-        if not isinstance(found, Register):
-            raise self.error("a predicate is expected")
-        return Negated(found)
-
-    def _minus(self, _: _Scope) -> Operand:
-        self.expect("-")
-        match self._number():
-            case Integer(value):
-                return Integer(-value)
-            case Real(value, _, size):
-                return Real(-value, None, size)
-            case _:
-                raise self.error("a number is expected")
-
-    def _vector(self, scope: _Scope) -> Operand:
-        close, items = {"{": "}", "(": ")"}[self.next().text], list[Operand]()
-        while not self.accept(close):
-            items.append(self.operand(scope))
-            self.accept(",")
-        return Vector(tuple(items))
-
-    def _address(self, scope: _Scope) -> Operand:
-        self.expect("[")
-        base, offset, coordinates = self._simple(scope), 0, tuple[Operand, ...]()
-        while not self.accept("]"):
-            if self.accept(","):
-                found = self._simple(scope)
-                coordinates = (*coordinates, *(found.items if isinstance(found, Vector) else (found,)))
-            elif self.token.text in "+-":
-                self.accept("+")
-                offset += self.integer()
-            else:
-                raise self.error("']' is expected")
-        if isinstance(base, Integer):
-            return Address(Integer(base.value + offset), 0, coordinates)
-        return Address(base, offset, coordinates)
-
-    def _named(self, token: Token, scope: _Scope) -> Operand:
-        name = token.text
-        if name == "_":
-            return Sink()
-        found = scope.find(name)
-        if isinstance(found, Register):
-            return found
-        if table := scope.table(name):
-            return Vector(tuple(Label(one, scope.label(one) or 0) for one in table))
-        if found is None and name.startswith("%"):
-            return Special(name)
-        if found is None and (target := scope.label(name)) is not None:
-            return Label(name, target)
-        return Symbol(name)
-
-    def _number(self) -> Operand:
-        token = self.next()
-        text = token.text
-        if token.kind == "integer":
-            return Integer(int(text.rstrip("U"), 0))
-        if text[:2] in ("0f", "0F"):
-            bits = int(text[2:], 16)
-            return Real(struct.unpack("<f", struct.pack("<I", bits))[0], bits, 32)
-        if text[:2] in ("0d", "0D"):
-            bits = int(text[2:], 16)
-            return Real(struct.unpack("<d", struct.pack("<Q", bits))[0], bits)
-        if token.kind == "float":
-            return Real(float(text))
-        raise self.error("a number is expected", token)
-
-    def _brackets(self) -> Mapping[str, Callable[[_Scope], Operand]]:
-        return {
-            "!": self._negated,
-            "-": self._minus,
-            "{": self._vector,
-            "(": self._vector,
-            "[": self._address,
-        }
 
 
 def _size(type: str) -> int | None:
