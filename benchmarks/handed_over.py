@@ -90,7 +90,7 @@ def _gluon(kernel: str, folder: Path) -> str:
 
 def _attributes(kernel: str, folder: Path) -> list[tuple[str, str]]:
     """Attributes, and Triton's own schedules."""
-    from twill.extract.frontend.triton import OVERWRITING
+    from twill.extract.frontend.triton_passes import OVERWRITING
 
     text, nothing = _source(kernel).read_text(), frozenset[str]()
     found = [(f"triton{n}", _finished(kernel, folder / f"triton{n}", text, n, nothing)) for n in STAGES]

@@ -5,7 +5,8 @@ python examples/compile.py
 
 from pathlib import Path
 
-from twill.extract.frontend.triton import capture, load_file
+from twill.extract.frontend.kernel_files import load_file
+from twill.extract.frontend.triton import capture
 
 KERNELS = "examples/kernels.py"
 

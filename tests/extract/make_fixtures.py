@@ -6,7 +6,8 @@ PYTHONPATH=.:FOLDER_WITH_TRITON python tests/extract/make_fixtures.py
 
 from pathlib import Path
 
-from twill.extract.frontend import triton as door
+from twill.extract.frontend.triton import capture
+from twill.extract.frontend.triton_passes import version
 
 EXAMPLES, KERNELS = "examples/kernels.py", "tests/extract/kernels.py"
 
@@ -27,14 +28,12 @@ AFTER = [
 
 
 def main() -> None:
-    folder = Path("tests/extract/fixtures", str(door.version()))
+    folder = Path("tests/extract/fixtures", str(version()))
     folder.mkdir(parents=True, exist_ok=True)
     for file, name, arch in BEFORE:
-        (folder / f"{name}.{arch}.ttgir").write_text(door.capture(file, name, arch, {}))
+        (folder / f"{name}.{arch}.ttgir").write_text(capture(file, name, arch, {}))
     for file, name, arch in AFTER:
-        (folder / f"{name}.{arch}.scheduled.ttgir").write_text(
-            door.capture(file, name, arch, {}, scheduled=True)
-        )
+        (folder / f"{name}.{arch}.scheduled.ttgir").write_text(capture(file, name, arch, {}, scheduled=True))
 
 
 if __name__ == "__main__":

@@ -16,9 +16,10 @@ from triton.compiler import ASTSource
 
 from twill.diagnostics import TwillError
 from twill.extract.dependence.loops import loops
-from twill.extract.frontend import triton as frontend
+from twill.extract.frontend import triton_passes
 from twill.extract.frontend.source import load
-from twill.extract.frontend.triton import CUTS, capture, resolved, version
+from twill.extract.frontend.triton import capture, resolved
+from twill.extract.frontend.triton_passes import CUTS, version
 
 KERNELS = Path(__file__).parent / "kernels.py"
 
@@ -114,12 +115,12 @@ def test_a_nest_to_be_flattened_stays_a_nest(arch: str) -> None:
 def test_the_pass_that_flattens_stands_before_the_cut(cc: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is skipped exists under that name, in the part of the list that runs."""
     seen: list[str] = []
-    admits = frontend.Half.admits
+    admits = triton_passes.Half.admits
 
-    def record(half: frontend.Half, name: str) -> bool:
+    def record(half: triton_passes.Half, name: str) -> bool:
         seen.append(name)
         return admits(half, name)
 
-    monkeypatch.setattr(frontend.Half, "admits", record)
+    monkeypatch.setattr(triton_passes.Half, "admits", record)
     capture(str(KERNELS), "flat_gemm", f"sm{cc}", {})
     assert seen.index("add_fuse_nested_loops") < seen.index(CUTS[cc])

@@ -10,7 +10,7 @@ import pytest
 
 pytest.importorskip("triton")
 
-from twill.extract.frontend.triton import new_backend, new_context
+from twill.extract.frontend.triton_passes import new_backend, new_context
 from twill.extract.reader.lexer import tokenize
 from twill.extract.reader.syntax import Cursor
 from twill.extract.reader.ttgir import read

@@ -7,7 +7,9 @@ import pytest
 pytest.importorskip("triton")
 
 from twill.extract.dependence.loops import loops
-from twill.extract.frontend.triton import capture, capture_kernel, finish, load_file, validate, version
+from twill.extract.frontend.kernel_files import load_file
+from twill.extract.frontend.triton import capture, capture_kernel, finish, validate
+from twill.extract.frontend.triton_passes import version
 from twill.extract.reader.ttgir import read
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ import triton
 
 import twill.triton
 from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
-from twill.extract.frontend.triton import load_file
+from twill.extract.frontend.kernel_files import load_file
 from twill.triton import session, store, worker, workers
 from twill.triton.request import Request
 from twill.triton.store import Outcome, Trial

@@ -149,7 +149,8 @@ def compiled(kernel: Precompiled, options: Values) -> Any:
     import triton
     from triton.backends.compiler import GPUTarget
 
-    from twill.extract.frontend.triton import capability, triton_errors
+    from twill.extract.frontend.triton_errors import triton_errors
+    from twill.extract.frontend.triton_passes import capability
 
     with tempfile.TemporaryDirectory() as folder, triton_errors(kernel.file):
         path = Path(folder, "kernel.ttir")

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from twill.extract.frontend.triton import capability, load_file, triton_errors
+from twill.extract.frontend.kernel_files import load_file
+from twill.extract.frontend.triton_errors import triton_errors
+from twill.extract.frontend.triton_passes import capability
 from twill.ir.loop import Function, Pointer, Type
 from twill.ops.values import element
 

@@ -85,7 +85,8 @@ def from_python(
     tile: tuple[str, int] | None = None,
 ) -> Module:
     """Compiles a kernel up to where scheduling begins; the module's file is named after the kernel."""
-    from twill.extract.frontend.triton import capability, captured
+    from twill.extract.frontend.triton import captured
+    from twill.extract.frontend.triton_passes import capability
 
     function = function or _only_kernel(file)
     if arch is None:
@@ -150,7 +151,8 @@ def _of_tile(
 ) -> Module:
     """As above, for a size that Triton does not compile."""
     from twill.extract.frontend.tiles import instantiated
-    from twill.extract.frontend.triton import capability, captured
+    from twill.extract.frontend.triton import captured
+    from twill.extract.frontend.triton_passes import capability
 
     (name, size), constants = tile, dict[str, object]()
 
@@ -174,7 +176,8 @@ def from_ttir(found: Precompiled, arch: str | None, settings: Mapping[str, str])
     `arch` and `settings` (launch options) override what Triton's metadata says. Raises TwillError where
     neither names an architecture.
     """
-    from twill.extract.frontend.triton import capability, lowered
+    from twill.extract.frontend.triton import lowered
+    from twill.extract.frontend.triton_passes import capability
 
     given = from_text(settings)
     wrong = sorted(

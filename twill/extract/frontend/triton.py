@@ -1,69 +1,40 @@
 # pyright: reportMissingImports=false, reportUnknownLambdaType=false, reportUnknownMemberType=false
 # pyright: reportUnknownVariableType=false
-"""The one door to Triton.
+"""Kernels through Triton.
 
 Takes `@triton.jit` kernels, or TTGIR text; gives the TTGIR of a kernel as it stands before Triton schedules
-it, Triton's own judgement of a text, and what Triton makes of a text that carries a schedule. No GPU is
-needed. Works unchanged with Triton 3.5 to 3.9, by running the backend's own list of passes up to the first
+it, what Triton's verifier says about a text, and what Triton makes of a text that carries a schedule. No GPU
+is needed. Works unchanged with Triton 3.5 to 3.9, by running the backend's own list of passes up to the first
 that assigns a schedule, or from there on. Everything that Triton refuses is a TwillError.
 """
 
 from __future__ import annotations
 
-import ast
-import importlib.util
-import os
 import re
-import sys
-import tempfile
-import traceback
-import warnings
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from importlib.metadata import PackageNotFoundError
-from importlib.metadata import version as package_version
 from pathlib import Path
-from types import ModuleType
-from typing import Any, TypeAlias
+from typing import Any
 
 from twill.diagnostics import Location, TwillError
 from twill.extract.frontend.arguments import Instance, Parameter, dtype, resolve
 from twill.extract.frontend.cache import Precompiled
-
-Pybind: TypeAlias = Any
-"""An object of Triton's C++ library, which has no types."""
-Names: TypeAlias = Mapping[str, Any]
-"""Objects by name: of a Python file, arguments of a kernel, or options of Triton."""
-Kernel: TypeAlias = Any
-"""A kernel under `@triton.jit`, `@triton.autotune` or `@triton.heuristics`."""
-CUTS = {90: "add_hopper_warpspec", 100: "add_assign_latencies"}
-"""By compute capability, the pass before which nothing has been scheduled and everything else is settled."""
-
-FLATTENING = frozenset({"add_fuse_nested_loops"})
-"""Passes before the cut that make one loop of a loop nest (`tl.range(..., flatten=True)`); the scheduler
-wants the nest."""
-
-LOADED = "_twill_kernels_"
-"""Begins the names of modules made from users' files."""
-
-
-def version() -> str | None:
-    """The installed Triton's version, or None."""
-    try:
-        return package_version("triton")
-    except PackageNotFoundError:
-        return None
-
-
-def capability(arch: str) -> int:
-    """90 for `sm90`, `sm_90a`. Raises TwillError for architectures without a cut."""
-    digits = arch.lower().removeprefix("sm").removeprefix("_").removesuffix("a")
-    if not digits.isdecimal() or int(digits) not in CUTS:
-        raise TwillError(
-            f"architecture `{arch}` is not supported", help="use " + " or ".join(f"sm{cc}" for cc in CUTS)
-        )
-    return int(digits)
+from twill.extract.frontend.kernel_files import Kernel, Names, find_kernel, load_file, unwrapped
+from twill.extract.frontend.triton_errors import triton_errors
+from twill.extract.frontend.triton_passes import (
+    CUTS,
+    OVERWRITING,
+    Half,
+    Pybind,
+    capability,
+    front,
+    language,
+    new_backend,
+    new_context,
+    only,
+    parsed,
+    version,
+)
 
 
 def capture(
@@ -167,70 +138,6 @@ def launch(
 # --- the kernel -------------------------------------------------------------------------------------------
 
 
-def load_file(file: str) -> ModuleType:
-    """Executes a Python file as a module; files beside it can be imported by it."""
-    path = Path(file)
-    if not path.is_file():
-        raise TwillError(f"there is no file {file}")
-    name = LOADED + path.stem
-    spec = importlib.util.spec_from_file_location(name, path.resolve())
-    if spec is None or spec.loader is None:
-        raise TwillError(f"{file} is not a Python file")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
-    sys.path.insert(0, str(path.resolve().parent))
-    try:
-        spec.loader.exec_module(module)
-    except (Exception, SystemExit) as error:
-        raise import_failure(error, file) from error
-    finally:
-        sys.path.pop(0)
-    return module
-
-
-def import_failure(error: Exception | SystemExit, file: str) -> TwillError:
-    """An exception raised by the user's file, at the line of the file that led to it."""
-    if isinstance(error, ModuleNotFoundError) and error.name == "triton":
-        return TwillError(f"{file} needs Triton, which is not installed", help="pip install triton")
-    path = str(Path(file).resolve())
-    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == path]
-    if isinstance(error, SyntaxError) and error.lineno and error.filename == path:
-        return TwillError(
-            f"{type(error).__name__}: {error.msg}",
-            Location(file, error.lineno, error.offset or 1),
-            text=error.text,
-        )
-    return TwillError(f"{type(error).__name__}: {error}", Location(file, (lines or [1])[-1] or 1))
-
-
-def find_kernel(module: ModuleType, file: str, function: str) -> Kernel:
-    """The Triton kernel called `function`."""
-    from triton.runtime.jit import JITFunction
-
-    kernel = getattr(module, function, None)
-    if not isinstance(unwrapped(kernel)[0], JITFunction):
-        names = sorted(
-            name for name, value in vars(module).items() if isinstance(unwrapped(value)[0], JITFunction)
-        )
-        raise TwillError(
-            f"{file} has no Triton kernel `{function}`",
-            help=f"it has {', '.join(names)}" if names else "no function in it is under @triton.jit",
-        )
-    return kernel
-
-
-def unwrapped(value: Kernel) -> tuple[Kernel, dict[str, object]]:
-    """Takes off `@triton.autotune` and `@triton.heuristics`; the settings of the first configuration come
-    with the kernel."""
-    config: dict[str, object] = {}
-    while hasattr(value, "fn") and not hasattr(value, "params"):
-        if getattr(value, "configs", None):
-            first = value.configs[0]
-            config |= first.kwargs | {"num_warps": first.num_warps, "num_stages": first.num_stages}
-        value = value.fn
-    return value, config
-
-
 def parameters(kernel: Kernel) -> list[Parameter]:
     return [
         Parameter(
@@ -245,69 +152,6 @@ def parameters(kernel: Kernel) -> list[Parameter]:
 
 
 # --- Triton's passes --------------------------------------------------------------------------------------
-
-
-@dataclass(slots=True)
-class Half:
-    """Which passes of a list run: those before `cut` or those from it on, except some."""
-
-    cut: str | None
-    front: bool = True
-    skipped: frozenset[str] = frozenset()
-    reached: bool = False
-
-    def admits(self, name: str) -> bool:
-        """Whether the next pass, `name`, runs."""
-        self.reached = self.reached or name == self.cut
-        return self.reached != self.front and name not in self.skipped
-
-
-class Gate:
-    """Stands for a module of pass builders; adding a pass that its half does not admit does nothing."""
-
-    def __init__(self, builders: Pybind, half: Half) -> None:
-        self._builders = builders
-        self._half = half
-
-    def __getattr__(self, name: str) -> Any:
-        inner = getattr(self._builders, name)
-        if isinstance(inner, ModuleType):
-            return Gate(inner, self._half)
-        return inner if not name.startswith("add_") or self._half.admits(name) else _skipped
-
-
-def _skipped(*_: Any) -> None:
-    """Adds no pass."""
-
-
-@contextmanager
-def only(half: Half) -> Generator[None]:
-    """Makes the NVIDIA backend add only the passes of `half`. Not for several threads at once."""
-    import triton.backends.nvidia.compiler as backend
-
-    passes, nvidia = backend.passes, backend.nvidia
-    backend.passes, backend.nvidia = Gate(passes, half), Gate(nvidia, half)
-    try:
-        yield
-    finally:
-        backend.passes, backend.nvidia = passes, nvidia
-
-
-def new_context(backend: Pybind) -> Pybind:
-    """An MLIR context that knows Triton's dialects."""
-    from triton._C.libtriton import ir
-
-    context = ir.context()
-    ir.load_dialects(context)
-    backend.load_dialects(context)
-    return context
-
-
-def new_backend(cc: int) -> Pybind:
-    from triton.backends.compiler import GPUTarget
-    from triton.compiler import make_backend
-
-    return make_backend(GPUTarget("cuda", cc, 32))
 
 
 def ttgir(kernel: Kernel, instance: Instance, cc: int, cut: str | None) -> str:
@@ -333,17 +177,6 @@ def ttgir(kernel: Kernel, instance: Instance, cc: int, cut: str | None) -> str:
         context,
     )
     return front(stages["ttgir"], stages["ttir"](module, {}), cut)
-
-
-def front(stage: Pybind, module: Pybind, cut: str | None) -> str:
-    """What the TTGIR stage makes of a TTIR module with the passes before `cut`, or with all where that is
-    None."""
-    half = Half(cut, skipped=FLATTENING if cut else frozenset())
-    with only(half):
-        module = stage(module, {})
-    if cut and not half.reached:
-        raise TwillError(f"Triton {version()} has no pass {cut}", help="use Triton 3.5 to 3.9")
-    return str(module)
 
 
 def lowered(found: Precompiled, arch: str, options: Mapping[str, int | None]) -> str:
@@ -385,11 +218,6 @@ class Binary:
     tensor_columns: int
 
 
-OVERWRITING = frozenset({"add_hopper_warpspec", "add_assign_latencies", "add_schedule_loops"})
-"""Passes that would put a schedule of Triton's own in the place of one that the text carries as
-`loop.stage`."""
-
-
 def finish(
     text: str, arch: str, num_warps: int, *, num_stages: int = 3, skipped: frozenset[str] = OVERWRITING
 ) -> Binary:
@@ -417,12 +245,6 @@ def finish(
         )
 
 
-def language() -> Pybind:
-    from triton.backends.compiler import Language
-
-    return Language.TRITON
-
-
 def relative_paths(text: str, file: str) -> str:
     """Names the kernel's file as the user did, Triton's own files from the package on, others as seen from
     here."""
@@ -438,83 +260,6 @@ def relative_paths(text: str, file: str) -> str:
 # --- what Triton refuses ----------------------------------------------------------------------------------
 
 
-@contextmanager
-def triton_errors(function: str) -> Generator[None]:
-    """Turns the exceptions of a compilation into a TwillError, at the line of the kernel where there is
-    one."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except TwillError:
-        raise
-    except ImportError as error:
-        raise TwillError(f"{function} needs Triton: {error}", help="pip install triton") from error
-    except Exception as error:
-        raise compile_failure(error, function) from error
-
-
-def compile_failure(error: BaseException, function: str) -> TwillError:
-    """Follows a compilation error to its cause, which knows the source of the function it is in."""
-    while getattr(error, "error_message", None) is None and error.__cause__ is not None:
-        error = error.__cause__
-    node = getattr(error, "node", None)
-    place, text = source_place(
-        getattr(error, "src", None), getattr(node, "lineno", None), getattr(node, "col_offset", 0)
-    )
-    return TwillError(f"Triton does not compile {function}: {complaint(error, node)}", place, text=text)
-
-
-def complaint(error: BaseException, node: ast.AST | None) -> str:
-    """The first line of what Triton says; of an assertion, that it fails, and its text where it has no
-    message."""
-    said = getattr(error, "error_message", None)
-    failed = type(error).__name__ == "CompileTimeAssertionFailure"
-    if failed and not said and node is not None:
-        return f"`{ast.unparse(node)}` fails"
-    first = (said or str(error) or type(error).__name__).strip().splitlines()[0]
-    return f"static_assert fails: {first}" if failed else first
-
-
-def source_place(source: str | None, line: int | None, column: int) -> tuple[Location | None, str | None]:
-    """Where line number `line` of a kernel's source stands, and its text: in the file of a loaded module that
-    holds this source."""
-    files = {
-        str(getattr(module, "__file__", ""))
-        for name, module in sys.modules.items()
-        if name.startswith(LOADED)
-    }
-    for file in sorted(files) if source and line else ():
-        text = Path(file).read_text(encoding="utf-8")
-        before, found, _ = text.partition(source or "")
-        if found:
-            number = before.count("\n") + (line or 0)
-            return Location(os.path.relpath(file), number, column + 1), text.splitlines()[number - 1]
-    return None, None
-
-
-def parsed(text: str, context: Pybind) -> Pybind:
-    """The module of a TTGIR text. Raises TwillError with all that the parser and the verifier say against
-    it."""
-    from triton._C.libtriton import ir
-
-    with tempfile.TemporaryDirectory() as folder:
-        path, said = Path(folder, "text.ttgir"), Path(folder, "said")
-        path.write_text(text, encoding="utf-8")
-        try:
-            with standard_error_to(said):
-                module = ir.parse_mlir_module(str(path), context)
-        except RuntimeError as error:
-            complaints = re.sub(
-                rf'(?:loc\("{path}":|{path}:)(\d+):(\d+)\)?', r"\1:\2", said.read_text(errors="replace")
-            )
-            raise TwillError(
-                "\n".join(line for line in complaints.splitlines() if "error:" in line) or str(error)
-            ) from error
-    module.context = context
-    return module
-
-
 def validate(text: str, arch: str) -> tuple[str, ...]:
     """What the installed Triton's parser and verifier say against TTGIR `text`, as `LINE:COLUMN: error: ...`.
 
@@ -525,17 +270,3 @@ def validate(text: str, arch: str) -> tuple[str, ...]:
     except TwillError as error:
         return tuple(error.message.splitlines())
     return ()
-
-
-@contextmanager
-def standard_error_to(path: Path) -> Generator[None]:
-    """Sends what the process writes to standard error, libraries included, to a file."""
-    sys.stderr.flush()
-    saved = os.dup(2)
-    with path.open("wb") as file:
-        os.dup2(file.fileno(), 2)
-    try:
-        yield
-    finally:
-        os.dup2(saved, 2)
-        os.close(saved)
