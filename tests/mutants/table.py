@@ -903,7 +903,7 @@ MUTANTS = (
     ),
     Mutant(
         "copies-whole",
-        f"{CUDA}/copies.py",
+        f"{CUDA}/address_analysis.py",
         """int(str(maker.attributes["end"])) - 1""",
         """int(str(maker.attributes["end"])) - 60""",
         "a tile counts as inside of its bounds before it is",

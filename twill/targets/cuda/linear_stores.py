@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from twill.ir.loop import Op, Tensor, Value
 from twill.ops.axis_info import moved_together
-from twill.targets.cuda.copies import Analysis, joined
+from twill.targets.cuda.address_analysis import Analysis
+from twill.targets.cuda.copies import joined
 from twill.targets.cuda.elements import guard, once
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import OF_WORD, Held, as_stored

@@ -8,8 +8,9 @@ from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import Op, Tensor, Value
 from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
 from twill.ops.table import role
+from twill.targets.cuda.address_analysis import Analysis
 from twill.targets.cuda.barriers import fenced_by_producer
-from twill.targets.cuda.copies import Analysis, Hoisted, copies, hoisted
+from twill.targets.cuda.copies import Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import refuse, sequence
 from twill.targets.cuda.emitter import FIRST, PAIR_RANK, Emitter, box_coordinates, indented, map_pointer

@@ -19,18 +19,8 @@ from twill.ir.loop import Op
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
 from twill.ops.pointer_loads import WORD
-from twill.targets.cuda.copies import (
-    Analysis,
-    Condition,
-    Offset,
-    Part,
-    joined,
-    needed,
-    placed,
-    summed,
-    total,
-    varies,
-)
+from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, Part, summed, varies
+from twill.targets.cuda.copies import joined, needed, placed, total
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
