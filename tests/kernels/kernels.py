@@ -1248,6 +1248,28 @@ def patchwork(
 
 
 @triton.jit
+def metered(
+    q, k, v, o, flags, sums, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """As `skipping`, of all blocks; those with an even flag add what they find to a sum of their flag, in a branch without results."""
+    q_desc = tl.make_tensor_descriptor(q, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    v_desc = tl.make_tensor_descriptor(v, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    rows = tl.arange(0, BLOCK_K)
+    x = q_desc.load([0, 0])
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        s = tl.dot(x, k_desc.load([i, 0]).T)
+        flag = tl.load(flags + i // BLOCK_K)
+        if flag % 2 == 0:
+            tl.atomic_add(sums + rows, tl.sum(s, 1), mask=rows >= 8)
+            tl.atomic_add(sums + BLOCK_K, 1.0)
+        acc = tl.dot((s * 0.125).to(tl.float16), v_desc.load([i, 0]), acc)
+    o_desc.store([0, 0], acc.to(tl.float16))
+
+
+@triton.jit
 def rivals(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2017,6 +2039,7 @@ TWILL = {
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "patchwork": {**STATE, "flags": "*i32:16"},
+    "metered": {**STATE, "flags": "*i32:16", "sums": "*fp32:16"},
     "rivals": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "flags": "*i32:16", **SIZES,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
@@ -2374,6 +2397,7 @@ VARIANTS = {
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
     "patchwork": ("patchwork", {}),
+    "metered": ("metered", {}),
     "rivals": ("rivals", {}),
     "handed_on": ("handed_on", {}),
     "resumed": ("resumed", {}),

@@ -1,11 +1,11 @@
 """Branches with loads or MMAs as straight-line code (if-conversion).
 
 A scheduler places the operations of a loop one by one, so a branch that loads tiles or runs MMAs is taken
-apart: both sides are executed, their loads and stores under the branch's condition, and each result is
-selected by it. Takes a module; gives the same without such branches. A condition that is the same in every
-execution leaves one side. A tile that both sides load is loaded once, with the pointers and the mask of the
-side that is taken. An MMA that would update a value which the other side passes on adds to zeros first, since
-it updates its accumulator in place. Lines stay where they are.
+apart: both sides are executed, their loads, stores and atomics under the branch's condition, and each result
+is selected by it. Takes a module; gives the same without such branches. A condition that is the same in
+every execution leaves one side. A tile that both sides load is loaded once, with the pointers and the mask
+of the side that is taken. An MMA that would update a value which the other side passes on adds to zeros
+first, since it updates its accumulator in place. Lines stay where they are.
 """
 
 import re
@@ -23,7 +23,9 @@ from twill.ops.table import is_mma, lookup, named, repeatable, role
 _NAME = r"%[\w$.-]+"
 _LOCATION = re.compile(r"[ \t]*loc\((?:[^()]|\([^()]*\))*\)")
 _MMAS: frozenset[Role] = frozenset({"wgmma", "dot"})
-_MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "pointer_store"})
+_MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "pointer_store", "atomic"})
+_MASKS: Mapping[Role | None, int] = {"pointer_load": 1, "pointer_store": 2, "atomic": 2}
+"""Which operand of an access through pointers is its mask, if it has one."""
 _TENSOR_MEMORY: frozenset[Role] = frozenset(
     {"tensor_memory_alloc", "tensor_memory_mma", "tensor_memory_store", "tensor_memory_load"}
 )
@@ -54,8 +56,14 @@ def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
                 continue
             mma = any(is_mma(inner) for inner in op.inner())
             memory = any(role(inner) in _MEMORY for inner in op.inner())
-            if (mma or (memory and op.index in inside)) and _convertible(module, op):
+            used = any(role(inner) == "atomic" and _read(function, inner) for inner in op.inner())
+            if (mma or (memory and op.index in inside)) and not used and _convertible(module, op):
                 yield function, op
+
+
+def _read(function: Function, op: Op) -> bool:
+    """Whether a result is read: of an atomic operation that is masked, it is no number."""
+    return any(value in user.operands for value in op.results for user in function.walk())
 
 
 def _convertible(module: Module, op: Op) -> bool:
@@ -266,7 +274,7 @@ def _wanted(
     loads: Sequence[tuple[Op, Op] | None],
 ) -> set[int]:
     """The operations of both sides, by index, that results and stores need; loads that become one aside."""
-    todo = [op for side in sides for op in side.body if role(op) == "pointer_store"]
+    todo = [op for side in sides for op in side.body if role(op) in ("pointer_store", "atomic")]
     values = list[Value]()
     for pair, load in zip(pairs, loads, strict=True):
         values += pair if load is None else (*load[0].operands, *load[1].operands)
@@ -288,8 +296,8 @@ def _selected(out: _Writer, sides: tuple[_Side, _Side], pair: tuple[Value, Value
 def _under_condition(out: _Writer, side: _Side, op: Op, passed: set[int]) -> None:
     """An operation of a side so that it does no harm where the other is taken."""
     text, operands = side.rename(text_of(out.module, op)), [side.name(value) for value in op.operands]
-    if role(op) in ("pointer_load", "pointer_store"):
-        at, mask = _mask(op), out.taken(side, op.operands[0].type)
+    if role(op) in _MASKS:
+        at, mask = _MASKS[role(op)], out.taken(side, op.operands[0].type)
         if len(operands) > at:
             mask = out.both("andi", operands[at], mask, op.operands[0].type)
         text = with_operands(text, [*operands[:at], mask, *operands[at + 1 :]])
@@ -297,11 +305,6 @@ def _under_condition(out: _Writer, side: _Side, op: Op, passed: set[int]) -> Non
         _apart(out, side, op, text)
         return
     out.original(op, text)
-
-
-def _mask(op: Op) -> int:
-    """Which operand of a load or store through pointers is its mask, if it has one."""
-    return 1 if role(op) == "pointer_load" else 2
 
 
 def _apart(out: _Writer, side: _Side, op: Op, text: str) -> None:
@@ -317,8 +320,8 @@ def _apart(out: _Writer, side: _Side, op: Op, text: str) -> None:
 
 
 def with_operands(text: str, operands: Sequence[str]) -> str:
-    """An operation with other operands behind its name."""
-    head = rf"^((?:{_NAME}\s*=\s*)?[\w.]+\s+)"
+    """An operation with other operands behind its name and its words."""
+    head = rf"^((?:{_NAME}\s*=\s*)?[\w.]+\s+(?:\w+,\s*)*)"
     listed = rf"{_NAME}(?:#\d+)?(?:\s*,\s*{_NAME}(?:#\d+)?)*"
     return re.sub(head + listed, lambda found: found.group(1) + ", ".join(operands), text, count=1)
 
@@ -334,7 +337,7 @@ def _merged(
     one, two = (side.maker(value) for side, value in zip(sides, pair, strict=True))
     if one is None or two is None or {role(one), role(two)} != {"pointer_load"}:
         return None
-    stored = any(role(op) == "pointer_store" for side in sides for op in side.body)
+    stored = any(role(op) in ("pointer_store", "atomic") for side in sides for op in side.body)
     users = [op for op in function.walk() for value in op.operands if value in (one.result, two.result)]
     others = [load.operands[2] for load in (one, two) if len(load.operands) > 2]
     alike = one.attributes == two.attributes and (len(others) < 2 or _same(sides, others[0], others[1]))
