@@ -109,10 +109,30 @@ def test_a_reduction_pays_for_its_operation_and_its_shuffles() -> None:
         "tt.reduce", "reduce", (rows,), (result,), exchange=Exchange(32, 2, 0), combine=("arith.maxnumf",)
     )
     made = charge(work, load("h200"))
-    assert (made.units["alu"], made.units["smem"]) == (128, 16)
+    assert (made.units["alu"], made.units["smem"]) == (128 + 2 * 256 // 64, 16), (
+        "a maximum behind each shuffle"
+    )
     assert made.latency > made.issue == 144
-    across = replace(work, exchange=Exchange(32, 2, 1))
-    assert charge(across, load("h200")).latency == made.latency + load("h200").handover.barrier
+    across = charge(replace(work, exchange=Exchange(32, 2, 1)), load("h200"))
+    assert across.latency == made.latency + load("h200").handover.barrier
+    assert across.units["alu"] == made.units["alu"] + 2 * 256 // 64, (
+        "a maximum for what each of two warps left"
+    )
+
+
+def test_a_chunk_is_read_before_lanes_exchange_what_they_have() -> None:
+    """A tile that arrives in chunks and is summed over the rows of a column: the exchanges between lanes, one
+    for each element, follow the last chunk, so they let no thread begin earlier."""
+    from twill.inputs import Inputs, cases
+
+    (found,) = cases(Inputs("tests/kernels/ttgir/overwritten.sm100.ttgir", arch="sm100"))
+    assert found.graph
+    assert found.machine
+    made = {cost.node.id: cost.charge for cost in costs(found.graph, found.machine)}
+    total, arriving = made["reduce_sum.total_23"], made["get.s_21"]
+    assert (total.units["fma"], total.finishing) == (32 + 4 * 32 + 4 * 32, 4 * 32 + 4 * 32)
+    (edge,) = (e for e in found.problem.edges if (e.src, e.dst) == ("get.s_21", "reduce_sum.total_23"))
+    assert edge.delay == arriving.latency - 32 + found.machine.stream.slack
 
 
 def test_an_operation_without_a_cost_names_the_table_to_add() -> None:

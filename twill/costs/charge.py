@@ -30,6 +30,8 @@ class Charge:
     asynchronous: bool = False
     warps: int | None = None
     staging: int = 0
+    finishing: int = 0
+    """Of the occupancy, what follows the last element that is read."""
 
     def occupancy(self, machine: Machine) -> int:
         """The longest time on a unit that is taken exclusively."""
@@ -158,9 +160,16 @@ def with_shared(made: Charge, size: int, verb: str, machine: Machine) -> Charge:
 
 def reduction(work: Work, machine: Machine) -> Charge:
     """Combine the elements held by each thread, then pass partial results between lanes, and between warps
-    where rows span them."""
-    tile, lanes = work.inputs[0], (work.exchange or UNKNOWN).lanes
-    return _along_rows(work, machine, [(op, tile.held) for op in work.combine], lanes, work.outputs[0].held)
+    where rows span them: a thread combines what each exchange brings, and what every warp left."""
+    tile, spread, ends = work.inputs[0], work.exchange or UNKNOWN, work.outputs[0].held
+    steps = [(op, tile.held) for op in work.combine]
+    made = _along_rows(work, machine, steps, spread.lanes, ends)
+    passed = ends * (spread.lanes + (2**spread.warps if spread.warps else 0))
+    behind = [counted(replace(work, op=op), machine, passed, _widest(work), "") for op in work.combine]
+    finishing = sum(one.occupancy(machine) for one in behind)
+    units = added(made.units, *(one.units for one in behind))
+    formula = f"{made.formula}; {passed} more combined" if passed else made.formula
+    return replace(made, units=units, finishing=finishing, formula=formula)
 
 
 def scan(work: Work, machine: Machine) -> Charge:

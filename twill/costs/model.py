@@ -282,12 +282,11 @@ class _Costing:
         return delay, made.latency + self._handover(edge, made)
 
     def _chained(self, edge: ir.Edge, made: Charge) -> int:
-        """The consumer follows a chunk behind, and never overtakes: it must not be done before the last chunk
-        arrives."""
-        stream = self.machine.stream
-        return max(
-            stream.minimum, made.latency - self.charges[edge.dst].occupancy(self.machine) + stream.slack
-        )
+        """The consumer follows a chunk behind, and never overtakes: it must not have read all before the last
+        chunk arrives."""
+        stream, consumer = self.machine.stream, self.charges[edge.dst]
+        reading = consumer.occupancy(self.machine) - consumer.finishing
+        return max(stream.minimum, made.latency - reading + stream.slack)
 
     def _handover(self, edge: ir.Edge, made: Charge) -> int:
         """A register tile goes through shared memory; what lies in memory needs a barrier, which an
