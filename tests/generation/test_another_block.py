@@ -10,7 +10,13 @@ from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt, fastest
 from twill.generation.loop_nest import program
 from twill.inputs import Case, Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.schedule import Result
+from twill.ir.search import Options as Limits
 from twill.modulo.bounds import bounds
+from twill.pipeline import solve
+from twill.simulate.predict import busy
+from twill.targets import EXACT_LAYOUTS
 from twill.warp.plan import Options
 
 KERNEL = "tests/kernels/ttgir/pointers_16.sm90.ttgir"
@@ -118,6 +124,70 @@ def test_a_block_for_each_group_that_computes(
     assert after.groups == 2
     assert before.shared - after.shared >= before.shared // 2 - 1024
     assert 200 <= after.registers_per_thread <= before.registers_per_thread
+
+
+def of_two_groups(limit: float = 20) -> Attempt:
+    """A product of packed weights of which one group converts them and another scales and multiplies."""
+    path = "tests/kernels/ttgir/dequantized.sm90.ttgir"
+    found = cases(Inputs(path, arch="sm90", exact_layouts=EXACT_LAYOUTS))
+    apart, results = (("sitofp.whole_16", "stage.whole_21"),), dict[str, Result]()
+
+    def solved(problem: Problem) -> Result:
+        return results.setdefault(
+            problem.name, solve(replace(problem, apart=apart), Limits(time_limit=limit))
+        )
+
+    made, loops = program(found, solved)
+    return Attempt(tuple(found), made, loops, results, {})
+
+
+@pytest.mark.parametrize(("cycles", "taken"), [(1.0, True), (1.01, False)])
+def test_one_group_where_two_fit_but_for_the_tiles_that_pass(
+    monkeypatch: pytest.MonkeyPatch, cycles: float, taken: bool
+) -> None:
+    """Taken where it is no slower: the first number of blocks that has a schedule, most first."""
+    first, tried = of_two_groups(), list[tuple[Case, int]]()
+    least = busy(first.loops[0])
+
+    def of_sm(one: Attempt) -> float:
+        return least if one is first else least * cycles
+
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+    alone = replace(first, loops=first.loops)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        tried.extend((case, room) for case in given)
+        if len(tried) == 1:
+            return first
+        if len(tried) == 2:
+            raise TwillError("no schedule")
+        return alone
+
+    best = fastest(first.cases, attempt)
+    assert (best is not first) == taken
+    blocks = first.program.resident_blocks
+    assert [room for _, room in tried] == [1, 2 * blocks, 2 * blocks - 1]
+    assert [case.problem.limits.groups for case, _ in tried[1:]] == [2, 2]
+
+
+def test_two_groups_that_fit_with_their_tiles_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+    first, tried = of_two_groups(), list[Case]()
+
+    def nothing(*_: object) -> dict[int, float]:
+        return {}
+
+    def of_sm(_: Attempt) -> float:
+        return 0.0
+
+    monkeypatch.setattr("twill.simulate.passing.passed", nothing)
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        tried.extend(given)
+        return first
+
+    assert fastest(first.cases, attempt) is first
+    assert len(tried) == 1
 
 
 def test_blocks_for_which_schedules_leave_room_have_registers_enough() -> None:

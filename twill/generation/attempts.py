@@ -18,6 +18,7 @@ from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.modulo.bounds import bounds, resource_bound
+from twill.modulo.simplest import issuable
 from twill.warp import thread_block
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
@@ -162,25 +163,56 @@ def _least_of_block(case: Case) -> float:
 
 
 def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
-    """The attempt, or one whose schedules leave room on an SM for more thread blocks, where one that waits is
-    predicted to leave it idle: for another one, or for one for each group that computes. The latter keep as
-    many warps of an SM computing, and wait for no tile of each other."""
+    """The attempt, or one whose schedules leave room on an SM for more thread blocks: with one group that
+    computes in each, where groups that pass tiles to each other are late for that and it is predicted to be
+    no slower; where one that waits is predicted to leave the SM idle, for another block, or for one for each
+    group that computes, which keep as many warps computing and wait for no tile of each other."""
     from twill.simulate.predict import busy
 
     residency = first.loops[0].machine.residency
-    if residency is None or (now := first.of_sm()) <= residency.idle * sum(map(busy, first.loops)):
+    if residency is None or _walks(first):
         return first
-    best = (first, now / residency.idle)
-    if another := _for_blocks(first, first.program.resident_blocks + 1):
-        best = _faster(best, another, attempt, Attempt.of_sm)
-    if best[0] is first and (alone := _each_alone(first)):
-        best = _faster((first, now), alone, attempt, Attempt.of_sm, _computing(first))
+    now = first.of_sm()
+    best = _without_passing(first, now, attempt)
+    if best[0] is first and now > residency.idle * sum(map(busy, first.loops)):
+        best = (first, now / residency.idle)
+        if another := _for_blocks(first, first.program.resident_blocks + 1):
+            best = _faster(best, another, attempt, Attempt.of_sm)
+        blocks = _computing(first)
+        if best[0] is first and (alone := _each_alone(first, blocks)):
+            best = _faster((first, now), alone, attempt, Attempt.of_sm, blocks)
     other, cycles = best
     if other is first:
         return first
     what = f"{other.program.resident_blocks} thread blocks on an SM"
     note = f"{what}: an iteration every {cycles:.0f} cycles predicted, {now:.0f} otherwise"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _without_passing(first: Attempt, now: float, attempt: Solving) -> tuple[Attempt, float]:
+    """The attempt, or one in whose thread blocks one group computes, where groups fit the interval but for
+    the register tiles that they pass to each other: as many blocks as keep as many warps of an SM computing,
+    or fewer where these have no schedule, none slower than the attempt."""
+    least = first.program.resident_blocks
+    for blocks in range(_computing(first), least - 1, -1) if _late_by_passing(first) else ():
+        if alone := _each_alone(first, blocks):
+            try:
+                other = attempt(alone, blocks)
+            except TwillError:
+                continue
+            return (other, other.of_sm()) if other.of_sm() <= now else (first, now)
+    return first, now
+
+
+def _late_by_passing(first: Attempt) -> bool:
+    """A group has no more to issue than fits the interval, and more with the tiles that pass."""
+    from twill.simulate.passing import passed, passing
+
+    def fits(one: Scheduled, besides: Mapping[int, float]) -> bool:
+        return issuable(one.problem, one.solution.interval, one.solution.group, besides)
+
+    tiles = passing(first.program, first.loops).values()
+    return any(fits(one, {}) and not fits(one, passed(one, tiles)) for one in first.loops)
 
 
 def _for_blocks(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
@@ -199,15 +231,15 @@ def _for_blocks(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
     return _limited(first, blocks, len(granted), registers)
 
 
-def _each_alone(first: Attempt) -> tuple[Case, ...] | None:
-    """The loops with the limits of a thread block for each of the groups that compute, and of one that loads:
-    with registers of which schedules use a part, as kernels do; None where no more than one computes, and
-    where a block walks over tiles."""
+def _each_alone(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
+    """The loops with the limits of so many thread blocks on an SM, in each of which one group computes and
+    one loads: with registers of which schedules use a part, as kernels do; None where no more than one
+    computes, and where a block walks over tiles."""
     machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
     wide = [group for group in granted if not thread_block.only_moves(group)]
     if machine.residency is None or _walks(first) or len(wide) < 2:
         return None
-    limits, blocks = machine.limits, _computing(first)
+    limits = machine.limits
     code = with_copies(read(first.program.module, first.program.function), first.loops)
     loads = [[task.ops for task in tasks(code, one)] for one in first.loops]
     loading = max(limits.narrow_registers, thread_block.copying(machine.copies, code, loads))

@@ -5,7 +5,7 @@ counting, longest paths and a small branch and bound. A schedule that meets them
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, combinations
 
@@ -71,10 +71,12 @@ def proven(problem: Problem, found: Solution, *, joint: bool, in_order: bool, le
     )
 
 
-def issuable(problem: Problem, interval: Time, labels: Labels) -> bool:
-    """No group has more to issue in one iteration than fits an interval; more of it the rules allow, but no
-    warp issues two instructions at once."""
-    issued = defaultdict[int, Time](int)
+def issuable(
+    problem: Problem, interval: Time, labels: Labels, besides: Mapping[int, float] | None = None
+) -> bool:
+    """No group has more to issue in one iteration than fits an interval, with what it has `besides`; more of
+    it the rules allow, but no warp issues two instructions at once."""
+    issued = defaultdict[int, float](int, besides or {})
     for op, group in zip(problem.operations, labels, strict=True):
         issued[group] += 0 if op.variable else problem.held(op)
     return max(issued.values(), default=0) <= interval

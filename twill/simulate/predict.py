@@ -4,13 +4,14 @@ Takes a program with its scheduled loops; gives the events of the run and the st
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.costs.model import extremes, implemented
 from twill.ir.program import Program
 from twill.modulo.bounds import bounds
 from twill.simulate.explore import same
+from twill.simulate.passing import Passing, passing
 from twill.simulate.report import Steady, steady
 from twill.simulate.timed import run
 from twill.simulate.times import Costs, Event, Pace, Paces, Run
@@ -36,11 +37,11 @@ class Predicted:
 def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) -> Predicted:
     """Run every loop `trips` times. A loop that the run does not reach, in a branch that is not taken,
     is given the interval of its schedule. Raises HazardError where the program stands still."""
-    costed = paces(loops)
+    costed, tiles = paces(loops), passing(program, loops).values()
     done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), costed)
     reached = {event.loop for event in done.events}
     found = {
-        one.loop.path: _sustained(steady(done.events, one.loop.op.index, trips), one, costed)
+        one.loop.path: _sustained(steady(done.events, one.loop.op.index, trips), one, costed, tiles)
         if one.loop.op.index in reached
         else Steady(float(round(one.solution.interval * one.problem.resolution.cycles_per_unit)), {}, {})
         for one in loops
@@ -49,7 +50,7 @@ def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) ->
     return Predicted(done.events, found, done, tuple(units))
 
 
-def _sustained(found: Steady, one: Scheduled, costed: Paces) -> Steady:
+def _sustained(found: Steady, one: Scheduled, costed: Paces, tiles: Iterable[Passing]) -> Steady:
     """No faster than aggregate units allow for ever: a run of a few iterations draws on what they have left
     at its start."""
     aggregate = {unit.name: unit.capacity for unit in one.problem.units if unit.aggregate}
@@ -58,6 +59,9 @@ def _sustained(found: Steady, one: Scheduled, costed: Paces) -> Steady:
         if loop == one.loop.op.index:
             for r in pace.idle.reservations:
                 taken[r.unit] += r.cycles * r.amount
+    for tile in tiles:
+        if tile.loop == one.loop.op.index and one.machine.shared:
+            taken[one.machine.shared.unit] += tile.shared
     least = max((taken[unit] / capacity for unit, capacity in aggregate.items()), default=0.0)
     return replace(found, interval=max(found.interval, least))
 

@@ -160,6 +160,7 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
                 _room(clock, group, action, name)
             if ops and action.loop is not None and not work(clock, group, action, node):
                 return False
+            _pass_on(clock, group, action, name)
             _producer_load(clock, group, action, name)
         case ConsumerWait() as wait:
             _consumer_wait(clock, group, action, wait)
@@ -210,6 +211,14 @@ def _room(clock: Clock, group: Group, action: Action, name: str) -> None:
             clock.barriers.empty[owner, number - depth] + clock.model.costs.barrier,
         )
     _note(clock, group, action, f"producer_acquire {name}", came, when.cycle)
+
+
+def _pass_on(clock: Clock, group: Group, action: Action, name: str) -> None:
+    """The threads write a register tile for another group."""
+    if (tile := clock.model.passing.get(name)) and action.loop is not None:
+        came, group.now = group.now, group.now + tile.held
+        event = Event(group.track, f"write {name}", came, group.now, action.number, 0.0, action.loop)
+        clock.events.append(event)
 
 
 def _producer_load(clock: Clock, group: Group, action: Action, name: str) -> None:

@@ -7,6 +7,7 @@ from twill.ir.statements import SLICES, Compute, MbarrierArrival, MmaIssue, Stat
 from twill.simulate.actions import Action
 from twill.simulate.clock import Clock, Group, arrive
 from twill.simulate.interleaving import mixed_in
+from twill.simulate.passing import loaded
 from twill.simulate.times import Event, Pace
 
 STEP = 32.0
@@ -69,6 +70,7 @@ def _begin(clock: Clock, group: Group, action: Action, node: str, fraction: floa
         waited = group.now - came
         what = f"operands of {node}"
         clock.events.append(Event(group.track, what, came, group.now, iteration, waited, action.loop))
+    group.now += loaded(action.statement, clock.model.passing)
 
 
 def work(clock: Clock, group: Group, action: Action, node: str) -> bool:

@@ -1,0 +1,87 @@
+"""Register tiles that groups pass to each other: the time that this takes, against the machine's rates."""
+
+from dataclasses import replace
+from functools import cache
+
+import pytest
+
+from tests.kernels.programs import EXAMPLES, loops, program
+from twill.generation.loop_nest import program as lowered
+from twill.inputs import Inputs, cases
+from twill.ir.program import Program
+from twill.ir.search import Options
+from twill.modulo.simplest import issuable
+from twill.pipeline import solve
+from twill.simulate.explore import same
+from twill.simulate.passing import passed, passing
+from twill.simulate.predict import intervals, paces
+from twill.simulate.timed import run
+from twill.simulate.times import Costs
+from twill.targets import EXACT_LAYOUTS
+from twill.warp.tasks import Scheduled
+
+CONVERTED, SCALED = "sitofp.whole_16", "stage.whole_21"
+BYTES = 64 * 128 * 2
+
+
+@cache
+def converted() -> tuple[Program, Scheduled]:
+    """A product of packed weights of which one group converts them and another scales and multiplies."""
+    found = cases(
+        Inputs("tests/kernels/ttgir/dequantized.sm90.ttgir", arch="sm90", exact_layouts=EXACT_LAYOUTS)
+    )
+    made, (one,) = lowered(
+        found, lambda problem: solve(replace(problem, apart=((CONVERTED, SCALED),)), Options(time_limit=20))
+    )
+    return made, one
+
+
+def with_rate(one: Scheduled, bytes_per_cycle: float) -> Scheduled:
+    given = one.machine
+    return replace(
+        one, machine=replace(given, handover=replace(given.handover, bytes_per_cycle=bytes_per_cycle))
+    )
+
+
+def test_both_groups_are_held_for_half_of_the_way() -> None:
+    made, one = converted()
+    ((name, tile),) = passing(made, (one,)).items()
+    assert tile.groups == (one.group(CONVERTED), one.group(SCALED))
+    assert tile.held == BYTES / one.machine.handover.bytes_per_cycle / 2
+    assert tile.shared == 2 * BYTES / 128, "written once and read once"
+    assert passed(one, (tile,)) == dict.fromkeys(tile.groups, tile.held)
+    events = run(made, (one,), same(32, 1), Costs.of(one.machine), paces((one,))).events
+    writes = [event for event in events if event.name == f"write {name}"]
+    assert len(writes) == 32
+    assert {round(event.end - event.begin, 6) for event in writes} == {round(tile.held, 6)}
+
+
+def test_an_iteration_takes_longer_by_it() -> None:
+    """Where the groups wait for each other's tiles in turn, by both halves of the way at most."""
+    made, one = converted()
+    ((path, cycles),) = intervals(made, (one,)).items()
+    free = intervals(made, (with_rate(one, 1e9),))[path]
+    slow = intervals(made, (with_rate(one, 10.0),))[path]
+    assert free < cycles < slow
+    assert slow - free == pytest.approx(2 * BYTES / 10.0 / 2, rel=0.25)
+
+
+def test_tiles_are_part_of_what_a_group_issues() -> None:
+    """An interval that the group which converts just fits is too short with them."""
+    made, one = converted()
+    labels, tiles = one.solution.group, passing(made, (one,)).values()
+    issued = [
+        sum(
+            one.problem.held(op) for op, of in zip(one.problem.operations, labels, strict=True) if of == group
+        )
+        for group in passed(one, tiles)
+    ]
+    assert issuable(one.problem, max(issued), labels)
+    assert not issuable(one.problem, max(issued), labels, passed(one, tiles))
+    assert issuable(one.problem, max(issued) + 118, labels, passed(one, tiles))
+
+
+@pytest.mark.parametrize("kernel", EXAMPLES)
+def test_what_tma_stores_is_part_of_its_cost(kernel: str) -> None:
+    """The examples pass no tile that threads load: fa_bwd hands a sum to the warp that starts its store."""
+    assert passing(program(kernel), loops(kernel)[1]) == {}
