@@ -1123,7 +1123,7 @@ MUTANTS = (
     ),
     Mutant(
         "masks-read-nothing",
-        "twill/extract/dependence/build.py",
+        "twill/extract/dependence/nodes.py",
         "return self.folding.moves_nothing(op) or self.folding.away(op)",
         "return self.folding.moves_nothing(op)",
         "a tile does not live until a mask is computed from it",

@@ -9,10 +9,19 @@ from collections.abc import Mapping
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Op
-from twill.ops import arith, casts, control, math, memory, mma, shape
+from twill.ops import arith, casts, comparisons, control, math, memory, mma, shape
 from twill.ops.row import Role, Row, Syntax
 
-ROWS = (*arith.ROWS, *casts.ROWS, *math.ROWS, *shape.ROWS, *memory.ROWS, *mma.ROWS, *control.ROWS)
+ROWS = (
+    *arith.ROWS,
+    *comparisons.ROWS,
+    *casts.ROWS,
+    *math.ROWS,
+    *shape.ROWS,
+    *memory.ROWS,
+    *mma.ROWS,
+    *control.ROWS,
+)
 
 TABLE: Mapping[str, Row] = {row.name: row for row in ROWS}
 
