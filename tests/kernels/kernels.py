@@ -622,6 +622,42 @@ def straight(
 
 
 @triton.jit
+def unrolled(
+    a, b, c, sums, M, N, K, STEPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T over the first STEPS blocks of columns, and sums of squares of a's rows: no loop, and more tiles than fit
+    into shared memory together."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc, squares = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_M], tl.float32)
+    for i in tl.static_range(STEPS):
+        x = a_desc.load([row, i * BLOCK_K])
+        acc = tl.dot(x, b_desc.load([col, i * BLOCK_K]).T, acc)
+        squares += tl.sum(x.to(tl.float32) * x, 1)  # pyright: ignore
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+    tl.store(sums + row + tl.arange(0, BLOCK_M), squares)
+
+
+@triton.jit
+def strided(
+    a, b, c, M, N, K, STEPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, STEPS blocks of columns in an iteration: more tiles than fit into shared memory together."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, STEPS * BLOCK_K):
+        for i in tl.static_range(STEPS):
+            x, y = a_desc.load([row, k + i * BLOCK_K]), b_desc.load([col, k + i * BLOCK_K])
+            acc = tl.dot(x, y.T, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def reread(
     q, k, v, o, sums, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1917,6 +1953,17 @@ TWILL = {
         "num_warps": 4,
     },
     "straight": STATE,
+    "unrolled": {
+        **HALF,
+        "sums": "*fp32:16",
+        **SIZES,
+        "STEPS": 10,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 128,
+        "num_warps": 4,
+    },
+    "strided": {**HALF, **SIZES, "STEPS": 10, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
     "ahead": {
         **HALF,
         **dict.fromkeys(("scales", "c"), "*fp32:16"),
@@ -2368,6 +2415,8 @@ VARIANTS = {
     "crests": ("crests", {}),
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
+    "unrolled": ("unrolled", {}),
+    "strided": ("strided", {}),
     "reread": ("reread", {}),
     "settled": ("settled", {}),
     "exactly": ("exactly", {}),

@@ -48,6 +48,8 @@ FORMS = (
     *(
         "surrounded",
         "straight",
+        "unrolled",
+        "strided",
         "guarded",
         "skipping",
         "rivals",

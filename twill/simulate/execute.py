@@ -156,10 +156,16 @@ def _taken(group: _Group, branch: If | While) -> bool:
 # --- statements -------------------------------------------------------------------------------------------
 
 
+def _fill(group: _Group, action: Action, channel: str, iteration: Iteration) -> tuple[str, int]:
+    """Whose slots a channel fills, and the number of a fill of it among all fills of these."""
+    one = group.block.program.channel(channel)
+    return one.owner, one.fill(action.sequence(channel, iteration))
+
+
 def _slot(group: _Group, action: Action, channel: str, iteration: Iteration) -> tuple[str, int]:
     """Whose slot it is, and which."""
-    one = group.block.program.channel(channel)
-    return one.owner, one.fill(action.sequence(channel, iteration)) % one.depth
+    owner, number = _fill(group, action, channel, iteration)
+    return owner, number % group.block.program.channel(channel).depth
 
 
 def _producer_store(group: _Group, action: Action, it: ProducerStore) -> None:
@@ -224,8 +230,8 @@ def _act(group: _Group, action: Action) -> None:
 
 def _acquire(group: _Group, action: Action, channel: str, at: At) -> None:
     """MMAs that read what a slot held are complete before it is filled again."""
-    depth = group.block.program.channel(channel).depth
-    _completed(group, channel, action.sequence(channel, at.iteration) - depth)
+    owner, number = _fill(group, action, channel, at.iteration)
+    _completed(group, owner, number - group.block.program.channel(channel).depth)
 
 
 def _completed(group: _Group, name: str, number: int) -> None:
@@ -396,11 +402,13 @@ def _issue(group: _Group, action: Action, issue: MmaIssue) -> None:
     group.in_flight.append((action, issue))
     group.issued += 1
     if isinstance(issue.completion, MbarrierArrival):
-        slots = [(slot.channel, slot.iteration) for slot in issue.completion.slots]
-        phases = [(phase.barrier, phase.iteration) for phase in issue.completion.barriers]
-        for name, iteration in (*slots, *phases):
-            number = action.sequence(name, iteration)
-            group.block.arrivals.setdefault((name, number), []).append((group.warps.id, group.issued))
+        slots = [_fill(group, action, slot.channel, slot.iteration) for slot in issue.completion.slots]
+        phases = [
+            (phase.barrier, action.sequence(phase.barrier, phase.iteration))
+            for phase in issue.completion.barriers
+        ]
+        for phase in (*slots, *phases):
+            group.block.arrivals.setdefault(phase, []).append((group.warps.id, group.issued))
 
 
 def _accumulated(dot: Op, issue: MmaIssue) -> Value:

@@ -110,14 +110,14 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
             _tell(run, "dependence", name, action.sequence(name, at.iteration), agent)
         case ConsumerWait(channel=name, at=at):
             for agent in (issuer,) if run.program.channel(name).only_mma(group) else (threads, issuer):
-                _learn(run, "full", name, action.sequence(name, at.iteration), agent)
+                _learn(run, "full", *_fill(run, name, action.sequence(name, at.iteration)), agent)
         case ConsumerRelease(channel=name, at=at):
-            _tell(run, "empty", name, action.sequence(name, at.iteration), threads)
+            _tell(run, "empty", *_fill(run, name, action.sequence(name, at.iteration)), threads)
         case ProducerLoad(channel=name, at=at):
             _acquire(run, group, action, name, at)
             number = action.sequence(name, at.iteration)
             _slot(run, threads, name, f"the load to {name}", number, writes=True)
-            _tell(run, "full", name, number, threads)
+            _tell(run, "full", *_fill(run, name, number), threads)
         case StoreTile(buffer=buffer, staged=True):
             _staged(run, group, buffer)
         case StoreWait():
@@ -127,7 +127,7 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
             _touched(run, action, threads, reads, (), name)
             number = action.sequence(name, at.iteration)
             _slot(run, threads, name, f"the store to {name}", number, writes=True)
-            _tell(run, "full", name, number, threads)
+            _tell(run, "full", *_fill(run, name, number), threads)
         case Compute(reads=reads, stores=stores, node=node):
             _touched(run, action, threads, reads, stores, node)
         case TensorMemorySync(half=half):
@@ -136,6 +136,12 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
             _issue(run, group, action, issue)
         case _:
             pass
+
+
+def _fill(run: _Run, name: str, number: int) -> tuple[str, int]:
+    """Whose slots a channel fills, and the number of a fill of it among all fills of these."""
+    channel = run.program.channel(name)
+    return channel.owner, channel.fill(number)
 
 
 def _learn(run: _Run, kind: str, name: str, number: int, agent: Agent) -> None:
@@ -158,9 +164,9 @@ def _join(clock: Clock, other: Mapping[Agent, int]) -> None:
 
 
 def _acquire(run: _Run, group: int, action: Action, name: str, at: At) -> None:
-    number = action.sequence(name, at.iteration) - run.program.channel(name).depth
+    owner, number = _fill(run, name, action.sequence(name, at.iteration))
     for agent in (("threads", group), ("issuer", group)):
-        _learn(run, "empty", name, number, agent)
+        _learn(run, "empty", owner, number - run.program.channel(name).depth, agent)
 
 
 def _sync(run: _Run, group: int, half: str) -> None:
@@ -187,7 +193,8 @@ def _issue(run: _Run, group: int, action: Action, issue: MmaIssue) -> None:
             number = action.sequence(read.location.channel, read.location.iteration)
             _slot(run, agent, read.location.channel, issue.node, number, writes=False)
     for slot in issue.completion.slots:
-        _tell(run, "empty", slot.channel, action.sequence(slot.channel, slot.iteration), agent)
+        number = action.sequence(slot.channel, slot.iteration)
+        _tell(run, "empty", *_fill(run, slot.channel, number), agent)
     for phase in issue.completion.barriers:
         _tell(run, "dependence", phase.barrier, action.sequence(phase.barrier, phase.iteration), agent)
 
@@ -232,12 +239,14 @@ def _staged(run: _Run, group: int, name: str) -> None:
 def _slot(run: _Run, agent: Agent, channel: str, what: str, number: int | None, *, writes: bool) -> None:
     """An access to a slot of a channel, by its sequence number, or to all of them, where tiles are staged in
     them too."""
-    if not any(buffer.overlays == channel for buffer in run.program.buffers):
+    one = run.program.channel(channel)
+    overlaid = (run.program.channel(buffer.overlays) for buffer in run.program.buffers if buffer.overlays)
+    if not any(other.owner == one.owner for other in overlaid):
         return
-    depth = run.program.channel(channel).depth
-    slots = (0, depth) if number is None else (number % depth, number % depth + 1)
+    slot = None if number is None else one.fill(number) % one.depth
+    slots = (0, one.depth) if slot is None else (slot, slot + 1)
     run.time[agent] = run.time.get(agent, 0) + 1
-    access = _Access(agent, run.time[agent], f"{SLOTS}{channel}", slots, writes, what)
+    access = _Access(agent, run.time[agent], f"{SLOTS}{one.owner}", slots, writes, what)
     for other in run.accesses:
         if other.tile == access.tile:
             _check(run, other, access)

@@ -164,7 +164,9 @@ def issue(clock: Clock, group: Group, action: Action, statement: MmaIssue) -> No
     done = end + op.latency * scale - taken
     if isinstance(statement.completion, MbarrierArrival):
         for slot in statement.completion.slots:
-            arrive(clock.barriers.empty, (slot.channel, action.sequence(slot.channel, slot.iteration)), done)
+            channel = clock.model.protocol.channels[slot.channel][1]
+            number = channel.fill(action.sequence(slot.channel, slot.iteration))
+            arrive(clock.barriers.empty, (channel.owner, number), done)
         for phase in statement.completion.barriers:
             number = action.sequence(phase.barrier, phase.iteration)
             arrive(clock.barriers.arrived, (phase.barrier, number), done)

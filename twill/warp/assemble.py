@@ -202,10 +202,9 @@ def _cycles(parts: Sequence[PlannedLoop], op: Op) -> str:
 
 def _notes(parts: Sequence[PlannedLoop], memory: SharedMemoryPlan) -> Iterable[str]:
     for channel in memory.channels:
-        yield (
-            f"channel {channel.id}: {channel.depth} slots of {channel.stride} bytes, group {channel.producer}"
-            f" to {channel.consumers}"
-        )
+        ends = f"group {channel.producer} to {channel.consumers}"
+        whose = "" if channel.owner == channel.id else f", those of {channel.owner}"
+        yield f"channel {channel.id}: {channel.depth} slots of {channel.stride} bytes, {ends}{whose}"
         if shared := [tensor.name for tensor in channel.tensors if tensor.multicast is not None]:
             yield (
                 f"channel {channel.id}: {' and '.join(shared)} in halves, each loaded by one thread block of"

@@ -40,10 +40,28 @@ def chosen(module: Module, loops: Sequence[Scheduled], target: Target, options: 
     parts = _loops(code, loops, target)
     granted, epilogue = _with_epilogue(module, target, granted, loader(parts))
     plain = Design(code, target, options, names, parts, granted, epilogue)
+    try:
+        return _with_own_slots(plain)
+    except SharedMemoryError:
+        if options.tiles is not None:
+            raise
+        return _with_slots_in_turn(plain)
+
+
+def _with_slots_in_turn(plain: Design) -> Plan:
+    """The plan in which channels of one kind fill the same slots, where memory does not suffice otherwise.
+    Raises SharedMemoryError where it does not suffice then."""
+    design = replace(plain, in_turn="all")
+    plan = planned(design)
+    return _with_barriers(design, plan) if plain.target.accumulators == "tensor memory" else plan
+
+
+def _with_own_slots(plain: Design) -> Plan:
+    """The plan in which channels have slots of their own. Raises TwillError where there is none."""
     several, reasons = _several_tiles(plain)
     if several is not None:
         return replace(several, reasons=reasons)
-    if target.accumulators == "tensor memory":
+    if plain.target.accumulators == "tensor memory":
         alone = planned(plain)
         found = _with_mma_warps(plain, alone) or _with_barriers(plain, alone)
     else:
@@ -210,7 +228,7 @@ def _with_store_warp(plain: Design) -> Plan | None:
     if all(task.group != group.id for part in parts for task in part.tasks):
         return None
     design = replace(plain, parts=parts, granted=(*plain.granted, group))
-    return _storing(design, plain) or _storing(replace(design, in_turn=True), plain)
+    return _storing(design, plain) or _storing(replace(design, in_turn="stored"), plain)
 
 
 def _storing(design: Design, plain: Design) -> Plan | None:

@@ -13,6 +13,7 @@ from twill.ir.operands import Read, Register
 from twill.ir.problem import Time
 from twill.ir.statements import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined
 from twill.ops.table import role
+from twill.warp.channels import ChannelPlan
 from twill.warp.events import Event, events, filled, is_mma, ordered, releases
 from twill.warp.kernel import Group
 from twill.warp.ordering import ahead
@@ -301,9 +302,8 @@ def _before_the_next_fill(group: Group, event: Event, task: Task, found: Sequenc
     on, directly behind the statement that reads it. (A schedule needs the slot of a tile from another group
     until the operation has begun, which then has the tile in registers.)"""
     assert event.channel is not None
-    fills = [other.start for other in group.tasks if filled(group, other) == event.channel]
-    again = event.channel.depth * group.scheduled.solution.interval
-    if event.channel.filled_by != "threads" or event.time <= min(fills, default=event.time) + again:
+    _, again = _used_next(group, event.channel)
+    if event.channel.filled_by != "threads" or event.time <= min(again, default=event.time):
         return event
     last = max(other.time for other in found if other.task is task)
     return replace(event, time=last, late=True)
@@ -334,17 +334,21 @@ def _latest(group: Group, event: Event) -> Time:
     schedule, what is waited for comes before the wait).
     """
     assert event.channel is not None
-    readers = [
-        other.start
+    reads, fills = _used_next(group, event.channel)
+    return min([min(reads) - int(group.scheduled.machine.loads.arrival / group.scale), *fills])
+
+
+def _used_next(group: Group, channel: ChannelPlan) -> tuple[list[Time], list[Time]]:
+    """When this group reads, and when a slot of a channel is filled, the next time: by the channel itself, or
+    by another one that fills the same slots in turn."""
+    turns = channel.turns or (channel.id,)
+    back, turn = divmod(turns.index(channel.id) + channel.depth, len(turns))
+    following = next(one for one in group.kernel.channels if one.id == turns[turn])
+    later = back * group.scheduled.solution.interval
+    reads = [
+        other.start + later
         for other in group.own
         for leaf in other.leaves
-        if (location := group.channel(leaf)) and location[0] == event.channel
+        if (location := group.channel(leaf)) and location[0] == following
     ]
-    fills = [other.start for other in group.tasks if filled(group, other) == event.channel]
-    again = event.channel.depth * group.scheduled.solution.interval
-    return min(
-        [
-            min(readers) + again - int(group.scheduled.machine.loads.arrival / group.scale),
-            *(fill + again for fill in fills),
-        ]
-    )
+    return reads, [other.start + later for other in group.tasks if filled(group, other) == following]

@@ -39,7 +39,7 @@ from twill.warp.stored_before import between, stored_by_several
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tiles_in_flight import TilesInFlight
-from twill.warp.turns import in_turn
+from twill.warp.turns import Which, in_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,8 @@ class Design:
     """By group: the group that issues its MMAs."""
     reserved: int = 0
     """Bytes of shared memory for the barriers of tensor memory."""
-    in_turn: bool = False
-    """Channels of one kind from which a group stores fill the same slots in turn."""
+    in_turn: Which | None = None
+    """Channels of one kind that fill the same slots in turn; None: each has slots of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -166,10 +166,10 @@ def _channels(
     """The channels of the loops and of the code outside of them, as the target uses them."""
     code, target = design.code, design.target
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
-    for scheduled, tasks in inside if design.in_turn else ():
-        channels = in_turn(code, scheduled, tasks, channels)
     if target.completion == "commit group":
         channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
+    for scheduled, tasks in inside if design.in_turn else ():
+        channels = in_turn(code, scheduled, tasks, channels, design.in_turn or "stored")
     if design.options.pairs:
         if target.accumulators != "tensor memory":
             what = f"{target.name} has no MMAs of pairs of thread blocks"

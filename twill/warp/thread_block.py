@@ -243,7 +243,7 @@ def with_registers(
         )
     )
     possible, spared = (max(0, one) // (128 * step) * step for one in (left, left - copies.spare * threads))
-    extra = max(min(needed, possible), min(wanted, spared))
+    extra = min(max(min(needed, possible), min(wanted, spared)), most - limits.narrow_registers)
     more = max(0, (left - 128 * extra) // (threads * step) * step) if threads else 0
     return tuple(
         replace(p, registers=min(most, p.registers + more))

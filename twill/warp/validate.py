@@ -125,14 +125,14 @@ def _owners(program: Program) -> list[Channel]:
 
 
 def _turns(program: Program, channel: Channel) -> Iterable[Complaint]:
-    """Channels that fill slots in turn are alike, and their slots by threads alone."""
+    """Channels that fill slots in turn are alike, and pass tiles from group to group."""
     owner = program.channel(channel.owner)
     alike = replace(channel, id=owner.id, tensors=owner.tensors) == owner
     sizes = [(one.bytes, one.offset) for one in channel.tensors]
     if not alike or sizes != [(one.bytes, one.offset) for one in owner.tensors]:
         yield f"channel {channel.id} is not of the kind of {owner.id}, whose slots it fills", None
-    other = channel.by_mma or channel.alternating or channel.local or channel.multicast
-    if channel.turns and (channel.id not in channel.turns or other or channel.filled_by != "threads"):
+    other = channel.alternating or channel.local or channel.multicast or channel.filled_by == "mma"
+    if channel.turns and (channel.id not in channel.turns or other):
         yield f"channel {channel.id} can not fill slots in turn", None
 
 

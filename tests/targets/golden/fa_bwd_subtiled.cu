@@ -13,7 +13,7 @@
 // channel convert_layout_15: 1 slots of 16384 bytes, group 1 to (1,)
 // channel warp_group_dot_16: 1 slots of 32768 bytes, group 1 to (2,)
 // channel convert_layout_19: 1 slots of 16384 bytes, group 1 to (1,)
-// channel warp_group_dot_20: 1 slots of 32768 bytes, group 1 to (2,)
+// channel warp_group_dot_20: 1 slots of 32768 bytes, group 1 to (2,), those of warp_group_dot_16
 // buffer y.staging: 32768 bytes, in the slots of y: loaded once, read by this group alone, whose loops are over
 // buffer warp_group_dot_16.store: 32768 bytes, in the slots of warp_group_dot_16: filled for the warp that stores
 // buffer warp_group_dot_20.store: 32768 bytes, in the slots of warp_group_dot_20: filled for the warp that stores

@@ -1,6 +1,6 @@
 """How groups wait for each other: slots, accesses to tensor memory, pairs of thread blocks."""
 
-from twill.ir.channels import DependenceBarrier
+from twill.ir.channels import Channel, DependenceBarrier
 from twill.ir.effects import effects
 from twill.ir.operands import At, Iteration, Slot
 from twill.ir.program import WarpProgram
@@ -70,16 +70,21 @@ def _read_by_mmas(group: WarpProgram, channel: str) -> bool:
 def fenced_by_producer(emitter: Emitter, channel: str) -> bool:
     """Whether the group that fills a channel has a fence between the copies of threads to a slot and those of
     TMA that follow: threads copy some tiles, and no group that reads them has a fence behind their copies."""
-    one = emitter.program.channel(channel)
+    owner = emitter.program.channel(channel).owner
+    return any(_unfenced(emitter, one) for one in emitter.program.channels if one.owner == owner)
+
+
+def _unfenced(emitter: Emitter, one: Channel) -> bool:
     readers = (group for group in emitter.program.groups if group.id in one.consumers)
-    copied = one.filled_by == "tma" and _copied_outside(emitter, channel)
-    return copied and not any(_read_by_mmas(group, channel) for group in readers)
+    copied = one.filled_by == "tma" and _copied_outside(emitter, one.id)
+    return copied and not any(_read_by_mmas(group, one.id) for group in readers)
 
 
 def copied_before(emitter: Emitter) -> list[str]:
     """Of channels that this group fills: how many slots threads have copied to that TMA has not used since,
     at most. A fence waits for copies in flight, so there is none where there is no need."""
-    own = (one.id for one in emitter.program.channels if one.producer == emitter.group.id)
+    filled = (one for one in emitter.program.channels if one.producer == emitter.group.id)
+    own = (one.id for one in filled if one.owner == one.id)
     return [f"uint32_t {threads_copied(one)} = 0;" for one in own if fenced_by_producer(emitter, one)]
 
 

@@ -185,7 +185,8 @@ def _declarations(program: Program) -> dict[str, str]:
     for channel in program.channels:
         filling = "" if channel.local else _FILLINGS[channel.filled_by]
         filling += ", Filling::tma, 2" if program.shares(channel) else ""
-        filling += f", 1, {len(channel.turns)}, {channel.fill(0)}" if channel.turns else ""
+        if channel.turns:
+            filling = f"{filling or ', Filling::tma'}, 1, {len(channel.turns)}, {channel.fill(0)}"
         kind, name = f"Channel<{channel.depth}, {channel.stride}{filling}>", channel_name(channel.id)
         places = plus("memory", channel.offset), plus("memory", barriers[channel.owner])
         found[name] = f"const {kind} {name}{{{', '.join(places)}}};"

@@ -73,11 +73,12 @@ struct Channel {
         }
     }
 
-    /// By the thread that issues copies by TMA: those numbered below `n` are complete. They complete in any order, so that each
-    /// slot is waited for.
+    /// By the thread that issues copies by TMA: those numbered below `n`, of all channels in turn, are complete. They complete
+    /// in any order, so that each slot is waited for.
     __device__ __forceinline__ void copies_wait(uint32_t n) const {
+        const uint32_t end = n * Turns;
 #pragma unroll 1  // few registers
-        for (uint32_t i = n < Depth ? 0 : n - Depth; i != n; ++i) consumer_wait(i);
+        for (uint32_t i = end < Depth ? 0 : end - Depth; i != end; ++i) mbarrier_wait(barriers + i % Depth * 8, i / Depth % 2);
     }
 
     /// By the producer, before its CTA exits, with the number of slots that it has filled: the consumers of the other CTA
@@ -92,8 +93,8 @@ struct Channel {
         constexpr bool all_produce = By == Filling::cp_async || (every && By == Filling::threads);
         constexpr uint32_t produced = all_produce ? 32 : 1, consumed = every ? 32 : 1;
         for (uint32_t i = 0; i < Depth; ++i) {
-            mbarrier_init(full(i), producers * produced);
-            mbarrier_init(empty(i), Blocks * consumers * consumed + commits);
+            mbarrier_init(barriers + i * 8, producers * produced);
+            mbarrier_init(barriers + (Depth + i) * 8, Blocks * consumers * consumed + commits);
         }
     }
 
