@@ -6,8 +6,10 @@ import pytest
 
 from tests.samples import attention
 from tests.smt.test_in_flight import gemm
+from twill.inputs import Inputs, cases
 from twill.ir.schedule import Refutation, Result
 from twill.ir.search import Options
+from twill.modulo.bounds import bounds
 from twill.pipeline import solve
 from twill.smt.prove import confirm
 
@@ -23,7 +25,7 @@ def test_another_engine_refutes_the_interval_below() -> None:
     found = confirm(result, 60.0)
     recorded = result.refuted[-1].by
     assert recorded.startswith("capacity of") == (found is None)
-    assert found is None or (found.by not in (None, recorded) and not found.contradicted)
+    assert found is None or (found.by not in (None, recorded) and found.confirmed)
 
 
 def test_a_wrong_record_is_contradicted() -> None:
@@ -48,3 +50,30 @@ def test_a_bound_needs_no_engine(by: str) -> None:
         confirm(replace(result, refuted=(Refutation(result.proved - 1, None, by, 0.0, below=True),)), 1.0)
         is None
     )
+
+
+def resting_on_tensor_memory(proved: int, in_flight: int) -> Result:
+    """What attention on Blackwell says of the intervals below `proved`."""
+    (case,) = cases(Inputs("examples/ttgir/fa_fwd_subtiled.sm100.ttgir"))
+    record = Refutation(proved - 1, in_flight, "cpsat on the tensor memory projection", 0.0, below=True)
+    refuted = Result(case.problem, "unknown", bounds(case.problem), proved, refuted=(record,))
+    return replace(refuted, max_in_flight=in_flight)
+
+
+def test_a_projection_is_refuted_again_and_the_whole_problem_too() -> None:
+    found = confirm(resting_on_tensor_memory(2308, 2), 120.0)
+    assert found is not None
+    assert (found.projected, found.by, found.whole) == ("sat", "cpsat", 2)
+    assert found.confirmed
+
+
+def test_without_time_nothing_is_confirmed() -> None:
+    found = confirm(resting_on_tensor_memory(2308, 4), 0.0)
+    assert found is not None
+    assert (found.projected, found.by, found.whole, found.confirmed) == (None, None, 0, False)
+
+
+def test_a_projection_that_refutes_too_much_confirms_nothing() -> None:
+    found = confirm(resting_on_tensor_memory(5001, 2), 120.0)
+    assert found is not None
+    assert (found.projected, found.contradicted, found.confirmed) == (None, True, False)

@@ -11,6 +11,7 @@ from twill.cli.options import Command, Option, Seconds, input_options, inputs, p
 if TYPE_CHECKING:
     from twill.files import ScheduleDocument
     from twill.ir.problem import Problem
+    from twill.smt.prove import Confirmation
 
 
 @click.command(cls=Command, short_help="Verify a schedule independently, with no solver.")
@@ -21,7 +22,10 @@ if TYPE_CHECKING:
 @click.option(
     "--prove",
     is_flag=True,
-    help="Refute the interval below the answer again, with an engine other than the recorded one.",
+    help=(
+        "Refute the interval below the answer again, with engines other than the recorded one: a projection,"
+        " and the whole problem for more and more iterations in flight."
+    ),
 )
 @click.option(
     "--time-limit", type=Seconds(), default=60.0, show_default=True, metavar="SECONDS", help="For --prove."
@@ -91,15 +95,25 @@ def _proved(document: "ScheduleDocument", problem: "Problem", time_limit: float)
     if found is None:
         click.echo("proof: a bound refutes every smaller interval; it was computed again")
         return 0
-    where = (
-        f"interval {found.interval} with up to {found.max_in_flight} iterations in flight, refuted by"
-        f" {found.recorded}"
+    interval, most = found.interval, found.max_in_flight
+    click.echo(
+        f"proof: interval {interval} with up to {most} iterations in flight, refuted by {found.recorded},"
+        f" {_again(found, time_limit)}"
     )
+    return 1 if found.contradicted else 0 if found.confirmed else 4
+
+
+def _again(found: "Confirmation", time_limit: float) -> str:
+    """What other engines made of a refutation."""
+    whole = f"by {found.by} on the whole problem" if found.by else ""
     if found.contradicted:
-        click.echo(f"proof: {where}, has a schedule, found by {found.by}: please report this")
-        return 1
-    if found.by is None:
-        click.echo(f"proof: {where}, was not decided by another engine in {time_limit:g} s")
-        return 4
-    click.echo(f"proof: {where}, is refuted by {found.by} too")
-    return 0
+        return f"has a schedule, found {whole} with up to {found.whole}: please report this"
+    if found.whole < found.max_in_flight:
+        whole = f"{whole} with up to {found.whole}" if whole else ""
+    if found.projected:
+        return f"is refuted by {found.projected} on that projection too{', and ' if whole else ''}{whole}"
+    if found.confirmed:
+        return f"is refuted {whole} too"
+    return (
+        f"was not decided by another engine in {time_limit:g} s{'; it is refuted ' if whole else ''}{whole}"
+    )

@@ -2,32 +2,53 @@
 
 Takes a `Result`; gives a `Confirmation`. The engines differ in model and solver (CP-SAT on integers; SAT on
 the boolean formulation; partitions in coarse time), so a defect of one of them does not confirm itself. Where
-the record rests on a projection, the whole problem is refuted.
+the record rests on a projection, another engine refutes that, and the whole problem is refuted for as many
+iterations in flight as the time allows, the fewest first: a defect of the projection does not confirm itself
+either.
 """
 
-from dataclasses import dataclass
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 
-from twill.engine.probe import Budget, Engine, Feasible, Refuted, Unknown
-from twill.ir.problem import Time
+from twill.engine.probe import FEW, Budget, Engine, Feasible, Probe
+from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Result
 from twill.smt.portfolio import engine
+from twill.smt.relax import projections
 
 ORDER = ("cpsat", "benders", "sat")
 """Engines that may confirm, the fastest first."""
 
+PROJECTED = ("sat", "yices")
+"""Those that may refute a projection, which is CP-SAT's on record."""
+
+SHARE = 0.5
+"""Of the time that is left, for each engine but the last."""
+
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What another engine makes of the interval below the answer."""
+    """What other engines make of the interval below the answer."""
 
     interval: Time
     max_in_flight: int
     recorded: str
     """The engine on record."""
-    by: str | None
-    """The engine that refuted the interval too; None where none did within the time."""
+    projected: str | None = None
+    """The engine that refuted the projection on record too, for `max_in_flight`."""
+    by: str | None = None
+    """The engine that refuted the whole problem, or has a schedule of it, with the most iterations in flight;
+    None where none did within the time."""
+    whole: int = 0
+    """Iterations in flight up to which it did."""
     contradicted: bool = False
-    """An engine found a schedule there: the record is wrong."""
+    """It found a schedule there: the record is wrong."""
+
+    @property
+    def confirmed(self) -> bool:
+        """For all iterations in flight of the record."""
+        return not self.contradicted and (self.projected is not None or self.whole >= self.max_in_flight)
 
 
 def confirm(result: Result, time_limit: float, *, joint: bool = True) -> Confirmation | None:
@@ -36,19 +57,49 @@ def confirm(result: Result, time_limit: float, *, joint: bool = True) -> Confirm
     record = _record(result)
     if record is None:
         return None
-    interval, most = result.proved - 1, record.max_in_flight or result.max_in_flight
-    others = [name for name in ORDER if name != record.by and _decides(name, result, joint)]
-    for name in others:
+    end = time.monotonic() + time_limit
+    most = record.max_in_flight or result.max_in_flight
+    begun = Confirmation(result.proved - 1, most, record.by)
+    begun = replace(begun, projected=_projection_refuted(result, begun, end))
+    return _whole_refuted(result, begun, end, joint)
+
+
+def _projection_refuted(result: Result, begun: Confirmation, end: float) -> str | None:
+    """The engine that refutes the projection on record, where it rests on one."""
+    named = {f"cpsat on the {one.name} projection": one for one in projections(result.problem)}
+    if begun.recorded not in named:
+        return None
+    small = named[begun.recorded].at(begun.interval)
+    for probe in _probes(PROJECTED, small, begun.interval, begun.max_in_flight, end, joint=True):
+        if probe.conclusive:
+            return probe.engine if probe.refuted else None
+    return None
+
+
+def _whole_refuted(result: Result, begun: Confirmation, end: float, joint: bool) -> Confirmation:
+    """The whole problem for more and more iterations in flight, until no engine decides."""
+    names = tuple(name for name in ORDER if name != begun.recorded and _decides(name, result, joint))
+    found = begun
+    for most in range(min(FEW, begun.max_in_flight), begun.max_in_flight + 1):
+        probes = _probes(names, result.problem, begun.interval, most, end, joint=joint)
+        probe = next((probe for probe in probes if probe.conclusive), None)
+        if probe is None:
+            break
+        found = replace(found, by=probe.engine, whole=most, contradicted=isinstance(probe.outcome, Feasible))
+        if found.contradicted:
+            break
+    return found
+
+
+def _probes(
+    names: tuple[str, ...], problem: Problem, interval: Time, in_flight: int, end: float, *, joint: bool
+) -> Iterator[Probe]:
+    """One engine after the other, each with a share of the time that is left."""
+    for name in names:
         attempt: Engine = engine(name)
-        budget = Budget(time_limit / len(others))
-        match attempt(result.problem, interval, most, joint=joint, budget=budget).outcome:
-            case Refuted():
-                return Confirmation(interval, most, record.by, name)
-            case Feasible():
-                return Confirmation(interval, most, record.by, name, contradicted=True)
-            case Unknown():
-                continue
-    return Confirmation(interval, most, record.by, None)
+        share = 1.0 if name == names[-1] else SHARE
+        budget = Budget(share * max(0.0, end - time.monotonic()))
+        yield attempt(problem, interval, in_flight, joint=joint, budget=budget)
 
 
 def _decides(name: str, result: Result, joint: bool) -> bool:
