@@ -282,7 +282,8 @@ def _libdevice(row: Row) -> Iterator[Case]:
     for symbol in functions.LIBDEVICE:
         kind = "f32" if symbol.endswith(("f", "_rn")) and symbol != "__nv_erf" else "f64"
         arity = 2 if any(word in symbol for word in TWO) else 1
-        yield Case(row, (kind,) * arity, (kind,), {"symbol": symbol})
+        second = "i32" if "powi" in symbol else kind
+        yield Case(row, (kind, second)[:arity], (kind,), {"symbol": symbol})
 
 
 TWO = ("pow", "atan2", "copysign", "fmod", "hypot", "fmax", "fmin", "fdiv", "fdividef")

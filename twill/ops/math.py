@@ -209,6 +209,24 @@ def _fast_power(a: Array, b: Array) -> Array:
     return np.exp2(b * np.log2(a))
 
 
+def _whole_power(a: Array, b: Array) -> Array:
+    """As libdevice multiplies: squares of a for the ones of |b|, and the reciprocal for a negative b."""
+    left, square, found = np.abs(b.astype(np.int64)), a, np.ones_like(a)
+    while left.any():
+        found = np.where(left & 1, found * square, found)
+        square, left = square * square, left >> 1
+    return np.where(b < 0, 1 / found, found)
+
+
+def _whole_power_c(kind: str) -> str:
+    """A function without a name; the compiler unrolls its loop where the exponent is known."""
+    return (
+        f"[]({kind} x, int32_t b) {{{{ {kind} r = 1; "
+        "for (uint32_t left = b < 0 ? 0u - uint32_t(b) : b; left; left >>= 1, x *= x) if (left & 1) r *= x; "
+        "return b < 0 ? 1 / r : r; }}"
+    )
+
+
 _FAST: Mapping[str, tuple[str, Function]] = {
     "__nv_fast_expf": ("__expf", np.exp),
     "__nv_fast_exp10f": ("__exp10f", _FLOATS["exp10"]),
@@ -228,6 +246,8 @@ LIBDEVICE: Mapping[str, tuple[str, Function]] = {
     **{f"__nv_{name}": (name, function) for name, function in _FLOATS.items()},
     "__nv_fabsf": ("fabsf", np.abs),
     "__nv_fabs": ("fabs", np.abs),
+    "__nv_powif": (_whole_power_c("float"), _whole_power),
+    "__nv_powi": (_whole_power_c("double"), _whole_power),
     **_FAST,
 }
 """CUDA's function and NumPy's, by the symbol that `tt.extern_elementwise` names."""
