@@ -32,7 +32,7 @@ LANES = {"sfu": 16, "fma": 128, "alu": 64}
 UNITS = {
     "sfu": r"MUFU",
     "fma": r"F(FMA|MUL|ADD)2?\b",
-    "alu": r"(FMNMX|FSEL|FSETP|LOP3|IADD3?|SEL|PRMT|SHF\.|ISETP|LEA|F2F|F2FP|IMNMX|VIADD)",
+    "alu": r"(FMNMX|FSEL|FSETP|LOP3|IADD3?|SEL|PRMT|SHF\.|ISETP|LEA|F2F|F2FP|I2FP|IMNMX|VIADD)",
     "tcgen05": r"UTC\w*MMA",
     "tensor memory": r"(LDTM|STTM)",
     "waits": r"SYNCS\.PHASECHK|BAR\.SYNC",

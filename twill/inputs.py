@@ -349,7 +349,7 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     unknown = sorted(set(inputs.switched_off) - set(ALL_RULES))
     if unknown:
         raise TwillError(f"there is no rule {unknown[0]!r}", help=f"the rules: {', '.join(ALL_RULES)}")
-    dependences = graph(module, loop, tuple(rule for rule in ALL_RULES if rule not in inputs.switched_off))
+    dependences = graph(module, loop, tuple(rule for rule in ALL_RULES if rule not in _off(inputs, machine)))
     if inputs.pairs and machine.limits.tensor:
         dependences = of_pairs(dependences, halved_loads(read(module, loop.function)))
     overrides = Overrides(
@@ -369,6 +369,12 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
             return Case(other, module, loop, fewer, counted, machine)
     divided = with_divided_waits(problem, dependences) if not machine.limits.tensor else None
     return Case(problem, module, loop, dependences, formulas, machine, divided)
+
+
+def _off(inputs: Inputs, machine: Machine) -> tuple[str, ...]:
+    """The rules that are not applied: those that the user switches off, and `compared` on Hopper, whose
+    measured kernels have comparisons of their own (flex attention would take 1138 cycles there, not 1104)."""
+    return inputs.switched_off if machine.limits.tensor else (*inputs.switched_off, "compared")
 
 
 def _constructible(problem: Problem) -> bool:

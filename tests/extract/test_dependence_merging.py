@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from networkx import DiGraph, is_directed_acyclic_graph
 
 from twill.extract.dependence.simplify import convex, merge
+from twill.inputs import Inputs, cases
 from twill.ir.graph import Edge, Graph, Node, Tile, Use, Value
 
 Link = tuple[int, int, int]
@@ -69,3 +70,21 @@ def test_values_move_with_their_nodes() -> None:
     assert [(v.id, v.uses) for v in after.values] == [("n2", (Use("m"),))], (
         "what passes inside is gone; a use that keeps wins"
     )
+
+
+def test_truth_values_of_a_computed_tile_stay_in_predicates() -> None:
+    """Otherwise each would be a register, or a byte in shared memory for another group. Comparisons of
+    indices alone stay nodes of their own."""
+    spec = "tests/kernels/ttgir/retained.sm100.ttgir"
+
+    def found(spec: str, *rules: str) -> dict[str, list[str]]:
+        made = cases(Inputs(spec, switched_off=("fused", *rules)))
+        nodes = [node for case in made if case.graph for node in case.graph.nodes]
+        return {node.id: [work.op for work in node.work] for node in nodes}
+
+    one, apart = found(spec), found(spec, "compared")
+    assert one["select.weights_24"] == ["arith.cmpi", "arith.select"]
+    assert apart["cmp.weights"] == ["arith.cmpi"]
+    assert apart["select.weights_24"] == ["arith.select"]
+    assert apart.keys() - one.keys() == {"cmp.weights"}
+    assert "cmp.scores0_56" in found("examples/ttgir/fa_fwd_causal.sm100.ttgir")

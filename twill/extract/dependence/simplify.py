@@ -11,9 +11,14 @@ from dataclasses import replace
 
 from twill.extract.dependence.fold import FOLDS
 from twill.ir.graph import Edge, Graph, Node, Use, Value
+from twill.ops.table import named
 
 REWRITES: Mapping[str, str] = {
     "ffma": "a multiply by a loop invariant followed by one add or subtract is one fused multiply-add",
+    "compared": (
+        "a comparison with a computed tile is one node with the selection that alone reads it: truth values"
+        " stay in predicates, of which a thread has too few for a tile"
+    ),
     "stream_rmw": (
         "an accumulator in tensor memory is loaded, scaled and stored back in chunks, never whole in"
         " registers"
@@ -52,6 +57,7 @@ def simplify(graph: Graph, rules: tuple[str, ...]) -> Graph:
     """Apply the graph rules among `rules`."""
     rewrites = {
         "ffma": contract,
+        "compared": select_at_once,
         "stream_rmw": stream_updates,
         "stream_store": stream_stores,
         "partial": spread_sums,
@@ -100,6 +106,22 @@ def contract(graph: Graph) -> Graph:
             work = replace(second, op="ffma", inputs=(*first.inputs, *second.inputs))
             fused = replace(user, id=_renamed(user.id, "ffma"), work=(work,), ops=_members(multiply, user))
             graph = merge(graph, (multiply.id, user.id), fused)
+    return graph
+
+
+def select_at_once(graph: Graph) -> Graph:
+    """Merge each comparison of a tile that the loop computes into the selection that alone reads it. (One of
+    indices alone may be made again wherever it is read.)"""
+    for comparison in graph.nodes:
+        user = _only_user(graph, comparison)
+        if user is None or comparison.kind != "elementwise" or user.op != named("select"):
+            continue
+        (truth,) = graph.made(comparison.id)
+        read = (value.tile for value in graph.values for use in value.uses if use.node == comparison.id)
+        computed = any(tile.dtype != "i1" for tile in read)
+        if truth.tile.dtype == "i1" and len(truth.tile.shape) > 1 and computed:
+            merged = replace(user, work=(*comparison.work, *user.work), ops=_members(comparison, user))
+            graph = merge(graph, (comparison.id, user.id), merged)
     return graph
 
 
