@@ -838,6 +838,20 @@ def listed(
 
 
 @triton.jit
+def unaligned(
+    a, b, c, pitch, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b, whose rows begin anywhere."""
+    m, n = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (i + k)[:, None] * N + n[None, :]), acc)
+    tl.store(c + m[:, None] * pitch + n[None, :], acc.to(c.dtype.element_ty), (m < M)[:, None])
+
+
+@triton.jit
 def jumping(
     a, b, steps, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2064,6 +2078,7 @@ TWILL = {
     },
     "reread": {**STATE, "sums": "*fp32:16"},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
+    "unaligned": {**HALF, "c": "*fp16", "pitch": "i32", **SIZES, **TILE, "BLOCK_M": 64, "num_warps": 4},
     "handed_on": {**HALF, "v": "*fp16:16", **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4},
     "resumed": STATE,
     "alternating": {**HALF, "r": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
@@ -2427,6 +2442,7 @@ VARIANTS = {
     "ranked": ("ranked", {}),
     "quarters": ("quarters", {}),
     "listed": ("listed", {}),
+    "unaligned": ("unaligned", {}),
     "nearest": ("nearest", {}),
     "nearest_across": ("nearest", {"BLOCK_M": 64, "BLOCK_N": 128}),
     "nearest_32": ("nearest", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),

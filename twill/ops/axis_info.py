@@ -393,13 +393,16 @@ def moved_together(
     widths: Sequence[int] = (16, 8, 4),
 ) -> int:
     """As `copied_together`, of a load or a store with these pointers under these masks."""
+    run = run_bytes(analysis, pointers, masks, axis)
+    divisor = analysis.of(pointers).divisibility[axis] if run else 1
+    return next((width for width in widths if run and run % width == 0 and divisor % width == 0), 0)
+
+
+def run_bytes(analysis: AxisAnalysis, pointers: Value, masks: Sequence[Value], axis: int) -> int:
+    """Bytes of runs of consecutive addresses under one mask, which need not be aligned; 0 where the pointers
+    are no tile of so many dimensions."""
     kind = pointers.type
     if not isinstance(kind, Tensor) or axis >= len(kind.shape):
         return 0
-    found, size = analysis.of(pointers), element_bytes(kind)
-    run = gcd(found.contiguity[axis], kind.shape[axis])
-    run = gcd(run, *(analysis.of(mask).constancy[axis] for mask in masks))
-    return next(
-        (width for width in widths if run * size % width == 0 and found.divisibility[axis] % width == 0),
-        0,
-    )
+    run = gcd(analysis.of(pointers).contiguity[axis], kind.shape[axis])
+    return gcd(run, *(analysis.of(mask).constancy[axis] for mask in masks)) * element_bytes(kind)

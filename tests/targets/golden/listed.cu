@@ -219,8 +219,11 @@ listed_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, int64_t* starts,
         // store (tests/kernels/ttgir/listed.sm90.ttgir:89:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                if (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M)) *((c_4 + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) = f16_of(convert_layout_23[i_ / 8][i_ / 2 % 4], i_ % 2);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M)) store_words_anywhere(((c_4 + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_, true);
+            }
         }
     }
 }
@@ -449,8 +452,11 @@ listed_kernel(int64_t* starts, __half* b, int64_t* addresses, int32_t M, int32_t
         // store (tests/kernels/ttgir/listed.sm90.ttgir:89:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                if (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M)) *((c_4 + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) = f16_of(convert_layout_23[i_ / 8][i_ / 2 % 4], i_ % 2);
+            for (int g_ = 0; g_ < 8; ++g_) {
+                uint32_t words_[4] = {convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 0][g_ % 2 + 2], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 0], convert_layout_23[g_ / 2 * 2 + 1][g_ % 2 + 2]};
+                transpose_quad(words_);
+                if (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M)) store_words_anywhere(((c_4 + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_, true);
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 Takes a load or store whose value lies in registers as an MMA leaves it; gives C, or nothing where its
 elements are to be moved one by one. A thread holds pairs of neighbouring elements. Four neighbouring threads,
 which hold the columns of one line between them, exchange words of 16-bit elements, so that each moves 16
-bytes.
+bytes. Where addresses are consecutive but not known to be aligned (a base or stride that the kernel loads),
+each such store is as wide as its address allows.
 """
 
 from collections.abc import Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from twill.ir.loop import Function, Op, Tensor, Value
-from twill.ops.axis_info import AxisAnalysis, moved_together
+from twill.ops.axis_info import AxisAnalysis, moved_together, run_bytes
 from twill.ops.c import c_type
 from twill.targets.cuda.elements import guard
 from twill.targets.cuda.fragments import Fragment
@@ -34,7 +35,7 @@ def pointer_analysis(function: Function) -> AxisAnalysis:
 
 def vector_store(scope: Scope, op: Op) -> list[str] | None:
     """The store of a tile in 16 bytes, or in pairs of elements; None where pointers or masks of neighbours
-    are not known to belong together, or the tile lies otherwise."""
+    do not belong together, or the tile lies otherwise."""
     pointers, value, *masks = op.operands
     assert isinstance(value.type, Tensor)
     source = scope.elements(value)
@@ -43,13 +44,20 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
     form, size = source.layout, bits(value.type.dtype) // 8
     if form.axes != (0, 1) or form.threads or size not in (1, 2, 4):
         return None
-    together = moved_together(pointer_analysis(scope.program.function), pointers, masks, 1)
+    analysis = pointer_analysis(scope.program.function)
+    together = moved_together(analysis, pointers, masks, 1)
+    run = run_bytes(analysis, pointers, masks, 1)
+    exchanged = source.pack is not None and size == 2 and form.band % 16 == 0
     try:
-        if together == 16 and source.pack and size == 2 and form.band % 16 == 0:
-            return _sixteen_bytes(scope, op, source, form)
-        return _pairs(scope, op, source, form) if together >= max(4, 2 * size) else None
+        if exchanged and together == 16:
+            return _sixteen_bytes(scope, op, source, form, "store_words")
+        if together >= max(4, 2 * size):
+            return _pairs(scope, op, source, form)
+        if exchanged and run and run % 16 == 0:
+            return _sixteen_bytes(scope, op, source, form, "store_words_anywhere")
     except ValueError:
         return None
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +150,7 @@ def _moved(form: Fragment) -> _Moved:
     return _Moved(form, "g_", ("", column), own)
 
 
-def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
+def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: str) -> list[str]:
     """The exchanges of a few stores overlap: a branch around each store would end them one by one. Those of a
     large tile have branches, else the addresses of all its stores would be computed before the first."""
     pointer, condition = _placed(scope, op.operands[0], op.operands[2:], _moved(form))
@@ -155,7 +163,7 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[s
             f"{each} {{",
             f"    uint32_t words_[{_WORDS}] = {{{words}}};",
             "    transpose_quad(words_);",
-            f"    {guard(condition)}store_words({pointer}, words_, true);",
+            f"    {guard(condition)}{store}({pointer}, words_, true);",
             "}",
         ]
     return [
@@ -166,7 +174,7 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment) -> list[s
         "    transpose_quad(words_[g_]);",
         "}",
         UNROLL,
-        f"{each} store_words({pointer}, words_[g_], {condition});",
+        f"{each} {store}({pointer}, words_[g_], {condition});",
     ]
 
 

@@ -34,6 +34,27 @@ __device__ __forceinline__ void store_words(T* to, const uint32_t (&words)[4], b
                  : "memory");
 }
 
+/// 16 bytes of neighbours to any address of one, if the condition holds: in one, four or eight stores, as the
+/// address allows.
+template <class T>
+__device__ __forceinline__ void store_words_anywhere(T* to, const uint32_t (&words)[4], bool condition) {
+    static_assert(sizeof(T) == 2, "two neighbours in a word");
+    const size_t at = __cvta_generic_to_global(to);
+    store_words(to, words, condition && at % 16 == 0);
+    if (condition && at % 16 != 0) {
+        if (at % 4 == 0) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                asm volatile("st.global.b32 [%0], %1;" ::"l"(at + 4 * i), "r"(words[i]) : "memory");
+        } else {
+#pragma unroll
+            for (int i = 0; i < 8; ++i)
+                asm volatile("st.global.b16 [%0], %1;" ::"l"(at + 2 * i), "h"(uint16_t(words[i / 2] >> i % 2 * 16))
+                             : "memory");
+        }
+    }
+}
+
 /// 16 bytes, from such an address.
 template <class T>
 __device__ __forceinline__ void load_words(uint32_t (&words)[4], const T* from) {
