@@ -166,10 +166,10 @@ def _readers(loop: Loop, *, carried: bool = True) -> dict[int, set[int]]:
             maker[one.arg.id] = maker[one.yielded.id]
     readers: dict[int, set[int]] = {op.index: set() for op in loop.ops}
     for op in loop.ops:
-        for part in (op, *op.inner()):
-            for value in part.operands:
-                if value.id in maker:
-                    readers[maker[value.id]].add(op.index)
+        read = (value.id for part in (op, *op.inner()) for value in part.operands)
+        for value in read:
+            if value in maker:
+                readers[maker[value]].add(op.index)
     return readers
 
 

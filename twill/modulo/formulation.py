@@ -58,13 +58,14 @@ def _capacity(formula: Formula, problem: Problem, starts: Starts, unit: Unit) ->
     """At every residue, the instances that hold the unit: y at the window's begin less y at its end, over all
     periods."""
     bound, addends = unit.capacity, list[Addend]()
-    for op, operation in enumerate(problem.operations):
-        for use in operation.reservations:
-            if use.unit == unit.name and use.cycles and use.amount:
-                for earliest, after in _covering(starts, op, use):
-                    addends.append(Addend((use.amount,), (starts.at_least(op, earliest),)))
-                    addends.append(Addend((use.amount,), (-starts.at_least(op, after),)))
-                    bound += use.amount
+    reserved = ((i, use) for i, op in enumerate(problem.operations) for use in op.reservations)
+    for op, use in reserved:
+        if use.unit != unit.name or not use.cycles or not use.amount:
+            continue
+        for earliest, after in _covering(starts, op, use):
+            addends.append(Addend((use.amount,), (starts.at_least(op, earliest),)))
+            addends.append(Addend((use.amount,), (-starts.at_least(op, after),)))
+            bound += use.amount
     formula.at_most(addends, bound)
 
 

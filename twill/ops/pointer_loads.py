@@ -51,13 +51,13 @@ def feeds_address(analysis: AxisAnalysis, load: Op, inside: Set[int]) -> bool:
     """Whether what is loaded says where, or if, the loop reads or writes memory."""
     waiting, seen = [load], {load.index}
     while waiting:
-        for value in waiting.pop().results:
-            for user in analysis.users.get(value.id, ()):
-                if role(user) in _STEPS and (role(user) == "pointer_load" or user.operands[1].id != value.id):
-                    return True
-                if user.index in inside and user.index not in seen and not _computes(user):
-                    seen.add(user.index)
-                    waiting.append(user)
+        results = waiting.pop().results
+        for value, user in ((one, user) for one in results for user in analysis.users.get(one.id, ())):
+            if role(user) in _STEPS and (role(user) == "pointer_load" or user.operands[1].id != value.id):
+                return True
+            if user.index in inside and user.index not in seen and not _computes(user):
+                seen.add(user.index)
+                waiting.append(user)
     return False
 
 

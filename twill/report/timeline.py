@@ -88,12 +88,11 @@ def rows(problem: Problem, solution: Solution) -> tuple[Row, ...]:
 
 
 def _unit_bars(problem: Problem, solution: Solution, unit: str) -> Iterable[Bar]:
+    reserved = [(i, r) for i, op in enumerate(problem.operations) for r in op.reservations if r.unit == unit]
     for k in range(iterations(solution)):
-        for i, op in enumerate(problem.operations):
-            for r in op.reservations:
-                if r.unit == unit:
-                    start = solution.start[i] + k * solution.interval + r.offset
-                    yield Bar(i, k, start, start + r.cycles, start + r.cycles)
+        for i, r in reserved:
+            start = solution.start[i] + k * solution.interval + r.offset
+            yield Bar(i, k, start, start + r.cycles, start + r.cycles)
 
 
 def _sum_bars(problem: Problem, solution: Solution, unit: str, capacity: int) -> Iterator[Bar]:

@@ -272,11 +272,10 @@ def _induct(group: _Group, values: Scope, index: int, count: int) -> None:
 
 def _bound(group: _Group, index: int, value: int) -> Register | None:
     """Where a group keeps a bound of a loop."""
-    for statement in walk(group.warps.body):
-        if isinstance(statement, Pipelined | For) and statement.op == index:
-            for read in statement.bounds:
-                if read.value == value and isinstance(read.location, Register):
-                    return read.location
+    loops = (one for one in walk(group.warps.body) if isinstance(one, Pipelined | For) and one.op == index)
+    for read in (read for loop in loops for read in loop.bounds):
+        if read.value == value and isinstance(read.location, Register):
+            return read.location
     return None
 
 

@@ -9,6 +9,7 @@ operations, writes no element twice, writes most elements, and runs loops a few 
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from typing import TypeAlias
 
 import numpy as np
@@ -59,12 +60,11 @@ def fills(
     best, found = _score(function, needed, arguments, _filled(memory, {}), program), dict[str, Fill]()
     for _ in range(ROUNDS):
         before = best
-        for name in names:
-            for candidate in CANDIDATES:
-                tried = {**found, name: candidate}
-                score = _score(function, needed, arguments, _filled(memory, tried), program)
-                if score > best:
-                    best, found = score, tried
+        for name, candidate in product(names, CANDIDATES):
+            tried = {**found, name: candidate}
+            score = _score(function, needed, arguments, _filled(memory, tried), program)
+            if score > best:
+                best, found = score, tried
         if best == before:
             break
     return found

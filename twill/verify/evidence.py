@@ -204,14 +204,16 @@ def _feasible(ops: Sequence[str], arcs: Sequence[_Arc], interval: Time) -> bool:
         waiting.discard(op)
         for arc in leaving[op]:
             time = start[op] + arc.delay - arc.distance * interval
-            if time > start[arc.dst]:
-                start[arc.dst] = time
-                pushed[arc.dst] += arc.dst not in waiting
-                if pushed[arc.dst] > len(start):
-                    return False
-                if arc.dst not in waiting:
-                    line.append(arc.dst)
-                    waiting.add(arc.dst)
+            if time <= start[arc.dst]:
+                continue
+            start[arc.dst] = time
+            if arc.dst in waiting:
+                continue
+            pushed[arc.dst] += 1
+            if pushed[arc.dst] > len(start):
+                return False
+            line.append(arc.dst)
+            waiting.add(arc.dst)
     return True
 
 

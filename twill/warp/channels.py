@@ -513,10 +513,14 @@ def _raised(
     raised, left = dict(depths), available - sum(depths[name] * strides[name] for name in depths)
     small = [name for name in limits if strides[name] <= SMALL + BARRIERS]
     large = [name for name in limits if name not in small]
+
+    def raise_to(bound: int, names: Iterable[str]) -> None:
+        nonlocal left
+        for name in names:
+            if raised[name] < min(bound, limits[name]) and strides[name] <= left:
+                raised[name], left = raised[name] + 1, left - strides[name]
+
     for level in range(2, max(limits.values(), default=0) + 1):
-        for names, most in ((large, level), (small, None)):
-            bound = most or max((raised[name] for name in limits), default=0)
-            for name in names:
-                if raised[name] < min(bound, limits[name]) and strides[name] <= left:
-                    raised[name], left = raised[name] + 1, left - strides[name]
+        raise_to(level, large)
+        raise_to(max(raised[name] for name in limits), small)
     return raised

@@ -316,11 +316,13 @@ def cone(
                 continue
             if located(value):
                 leaves[value.id] = value
-            elif maker is not None and maker.name not in IMPLICIT:
-                if not pure(maker):
-                    raise code.refuse(f"the result of {maker.name} can not be used here", maker)
-                ops[maker.index] = maker
-                todo.append(maker)
+                continue
+            if maker is None or maker.name in IMPLICIT:
+                continue
+            if not pure(maker):
+                raise code.refuse(f"the result of {maker.name} can not be used here", maker)
+            ops[maker.index] = maker
+            todo.append(maker)
     return tuple(sorted(ops)), tuple(leaves[key] for key in sorted(leaves))
 
 

@@ -82,11 +82,11 @@ def _forced(scheduled: Scheduled, hand_off: HandOff) -> bool:
     todo, seen = deque([(hand_off.after, 0)]), {(hand_off.after, 0)}
     while todo:
         node, distance = todo.popleft()
-        for edge in scheduled.problem.edges:
-            state = (edge.dst, distance + edge.distance)
-            if edge.src == node and state[1] <= apart and state not in seen:
-                if edge.dst == hand_off.before:
-                    return True
-                seen.add(state)
-                todo.append(state)
+        leaving = (edge for edge in scheduled.problem.edges if edge.src == node)
+        near = ((edge.dst, distance + edge.distance) for edge in leaving if distance + edge.distance <= apart)
+        for state in (one for one in near if one not in seen):
+            if state[0] == hand_off.before:
+                return True
+            seen.add(state)
+            todo.append(state)
     return False

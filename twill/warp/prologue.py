@@ -69,9 +69,6 @@ def _rebased(step: Step, base: str, t: int) -> Step:
             case _:
                 return p
 
-    def stored(tile: TensorMemory) -> TensorMemory:
-        return replace(tile, iteration=iteration(tile.iteration))
-
     statement = step.statement
     at = replace(statement.at, iteration=iteration(statement.at.iteration))  # pyright: ignore
     if isinstance(statement, Compute | MmaIssue | ProducerStore | StoreTile | ProducerLoad):
@@ -85,7 +82,8 @@ def _rebased(step: Step, base: str, t: int) -> Step:
         if isinstance(made, MmaIssue):
             made = _rebased_issue(made, iteration)
         if isinstance(made, Compute):
-            made = replace(made, stores=tuple(map(stored, made.stores)))
+            stores = (replace(tile, iteration=iteration(tile.iteration)) for tile in made.stores)
+            made = replace(made, stores=tuple(stores))
         return replace(step, statement=made)
     if isinstance(statement, BarrierWait):
         awaited = iteration(statement.awaited)

@@ -54,11 +54,11 @@ def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, O
     """What every MMA in a loop reads, as the buffers that they are views of, with its group and the MMA."""
     for one in loops:
         groups = {group.id: group for group in one.solution.groups}
-        for node in one.graph.nodes:
-            for op in (code.ops[index] for index in node.ops if code.ops[index].name in MMAS):
-                read = inputs(op) if role(op) == "tensor_memory_mma" else op.operands[:2]
-                for position, value in enumerate(read):
-                    yield groups[one.group(node.id)], op, position, _buffer(code, value)
+        made = ((node, code.ops[index]) for node in one.graph.nodes for index in node.ops)
+        for node, op in ((node, op) for node, op in made if op.name in MMAS):
+            read = inputs(op) if role(op) == "tensor_memory_mma" else op.operands[:2]
+            for position, value in enumerate(read):
+                yield groups[one.group(node.id)], op, position, _buffer(code, value)
 
 
 def _shared_rows(mma: Op) -> bool:

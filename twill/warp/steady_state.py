@@ -5,6 +5,7 @@ Takes the events of a group in order, its channels and hand-offs; gives `Step`s 
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeAlias
 
 from twill.ir.loop import Carried, Value
 from twill.ir.operands import ONCE, At, Iteration, OperandLocation, Read, Register, Slot, TensorMemory, Write
@@ -38,6 +39,9 @@ from twill.warp.kernel import Group
 from twill.warp.steps import Step
 from twill.warp.tasks import Leaf, Task, root
 from twill.warp.tensor_dependences import Awaited
+
+Sources: TypeAlias = tuple[tuple[int, int | None], ...]
+"""Of each operand that a step reads: what `Step.sources` says."""
 
 
 def steps(group: Group, sequence: Sequence[Event]) -> tuple[tuple[Step, ...], ...]:
@@ -219,15 +223,19 @@ def _step(
         return _into_tensor_memory(group, event.span, task, at, reads, sources)
     if event.span is not None:
         accumulator = Register(group.names[last.result.id])
-        return Step(
-            MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at),
-            at.stage,
-            sources=sources,
-        )
+        issue = MmaIssue(task.id, task.ops, reads, accumulator, _accumulate(group, task), *event.span, at)
+        return Step(issue, at.stage, sources=sources)
     if last.name in STORES:
         buffer, parts = group.kernel.buffers[last.index]
         staged = not any(isinstance(read.location, Slot) for read in reads)
         return Step(StoreTile(task.ops, reads, buffer, parts, at, staged=staged), at.stage, sources=sources)
+    return _computing(group, event, task, at, reads, sources)
+
+
+def _computing(
+    group: Group, event: Event, task: Task, at: At, reads: tuple[Read, ...], sources: Sources
+) -> Step:
+    """The step of operations that threads execute."""
     writes = tuple(Write(value.id, Register(group.names[value.id])) for value in task.writes)
     bound, stored = group.kernel.bound(task.ops, at.iteration), group.kernel.stored(task.ops, at.iteration)
     return Step(
@@ -254,7 +262,7 @@ def _filling(
     computes: bool,
     at: At,
     reads: tuple[Read, ...],
-    sources: tuple[tuple[int, int | None], ...],
+    sources: Sources,
 ) -> Step:
     """What fills a slot by threads: the task itself where it `computes`, else a copy of its result."""
     value = next(value for use in channel.sources for value in use if value in task.writes)
@@ -279,7 +287,7 @@ def _into_tensor_memory(
     task: Task,
     at: At,
     reads: tuple[Read, ...],
-    sources: tuple[tuple[int, int | None], ...],
+    sources: Sources,
 ) -> Step:
     """An MMA whose completion arrives on mbarriers."""
     bound = group.kernel.bound(task.ops, at.iteration)

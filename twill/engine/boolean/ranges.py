@@ -7,6 +7,7 @@ time t = r (mod I) and t + (j - 1) * I.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 
@@ -51,11 +52,10 @@ def count(
     formula: Formula, starts: Starts, begins: Sequence[Event], ends: Sequence[Event], into: Sequence[Lane]
 ) -> None:
     """Force into[j][r] where more than j instances are live at residue r; `into` must hold `depth` lanes."""
-    for begin in begins:
-        for end in ends:
-            if begin.possible and end.possible and (begin.op, begin.shift) != (end.op, end.shift):
-                for extra, lane in enumerate(into):
-                    _cover(formula, starts, begin, end, extra * starts.interval, lane)
+    for begin, end in product(begins, ends):
+        if begin.possible and end.possible and (begin.op, begin.shift) != (end.op, end.shift):
+            for extra, lane in enumerate(into):
+                _cover(formula, starts, begin, end, extra * starts.interval, lane)
 
 
 def _cover(formula: Formula, starts: Starts, begin: Event, end: Event, later: Time, lane: Lane) -> None:

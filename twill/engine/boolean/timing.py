@@ -89,12 +89,12 @@ def bandwidth(formula: Formula, problem: Problem, interval: Time, unit: Unit) ->
 def _occupancy(formula: Formula, problem: Problem, table: Timetable, unit: Unit) -> None:
     """Whole periods of a long reservation count at every residue, its rest where it falls."""
     interval, free, addends = table.starts.interval, unit.capacity, list[Addend]()
-    for i, op in enumerate(problem.operations):
-        for use in op.reservations:
-            if use.unit == unit.name and use.amount:
-                free -= use.amount * (use.cycles // interval)
-                if use.cycles % interval:
-                    addends.append(
-                        Addend((use.amount,), (table.during(i, use.offset, use.cycles % interval),))
-                    )
+    reserved = ((i, use) for i, op in enumerate(problem.operations) for use in op.reservations)
+    for i, use in reserved:
+        if use.unit != unit.name or not use.amount:
+            continue
+        whole, rest = divmod(use.cycles, interval)
+        free -= use.amount * whole
+        if rest:
+            addends.append(Addend((use.amount,), (table.during(i, use.offset, rest),)))
     formula.at_most(addends, free)

@@ -152,14 +152,11 @@ def _latest(body: Body, position: Mapping[int, int], readers: Sequence[Op]) -> M
     if not readers:
         return found
     first, last = min(position), max(reader.index for reader in readers)
-    for op in body.ops:
-        if not first <= op.index <= last:
-            continue
-        for value in body.reads(op):
-            traced, distance = body.trace(value)
-            maker = body.owner(traced)
-            if maker is not None and not distance:
-                at = max(position.get(maker.index, -1), found.get(maker.index, -1))
-                if at >= 0:
-                    found[op.index] = max(at, found.get(op.index, at))
+    for op in (op for op in body.ops if first <= op.index <= last):
+        traced = (body.trace(value) for value in body.reads(op))
+        makers = [maker for value, distance in traced if not distance and (maker := body.owner(value))]
+        members = ((position.get(one.index, -1), found.get(one.index, -1)) for one in makers)
+        at = max((max(pair) for pair in members), default=-1)
+        if at >= 0:
+            found[op.index] = at
     return found

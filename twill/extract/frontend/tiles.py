@@ -9,6 +9,7 @@ and layouts may differ.
 
 import re
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache, partial
 from itertools import combinations
 
 from twill.diagnostics import TwillError
@@ -28,13 +29,10 @@ def instantiated(compiled: Callable[[int], str], name: str, size: int) -> str:
             f"--tile {name}={size}: sizes are multiples of 16 from {POWERS[-1]} to {POWERS[0]}",
             help="the tensor core takes 16 elements along K at a time, and 256 columns at most",
         )
-    texts = dict[int, tuple[str, ...]]()
+    parts = cache(partial(_parts, compiled))
     for values in combinations(POWERS, 3):
         if values[-1] < size < values[0]:
-            for value in values:
-                if value not in texts:
-                    texts[value] = _parts(compiled, value)
-            made = _interpolated([texts[value] for value in values], values, size)
+            made = _interpolated([parts(value) for value in values], values, size)
             if made is not None:
                 return made
     raise TwillError(

@@ -24,13 +24,12 @@ _REPEATED = ("elementwise", "view", "scalar")
 
 def split_branches(module: Module) -> Module:
     """The module itself where no loop to be scheduled has such a branch."""
-    edits = list[Edit]()
-    for loop in loops(module):
-        if loop.innermost and loop.tensor_ops:
-            for number, op in enumerate(loop.op.inner()):
-                parts = _parts(module, op) if role(op) == "if" else ()
-                if len(parts) > 1:
-                    edits += _edits(module, loop.function, op, parts, f"%twill_part{op.index}_{number}")
+    edits, scheduled = list[Edit](), (one for one in loops(module) if one.innermost and one.tensor_ops)
+    inner = ((one, number, op) for one in scheduled for number, op in enumerate(one.op.inner()))
+    for loop, number, op in inner:
+        parts = _parts(module, op) if role(op) == "if" else ()
+        if len(parts) > 1:
+            edits += _edits(module, loop.function, op, parts, f"%twill_part{op.index}_{number}")
     return edited(module, edits)
 
 

@@ -280,23 +280,28 @@ def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
     if not emitter.group.only_moves or emitter.group.warps < 4:
         return tiled
     room, lines = _room(emitter), tiled
-    for one in walk((it,)):
-        for load in one.loads if isinstance(one, ProducerLoad) else ():
-            tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
-            found_before = (*emitter.kept, *emitter.kept_offsets, *emitter.tiled)
-            if not load.vector or not tile or load.ops[-1] in found_before:
-                continue
-            assert isinstance(one, ProducerLoad)
-            if load.along is not None:
-                offsets = _kept_offsets(emitter, one, load, inside, room)
-                emitter.kept_offsets[load.ops[-1]] = offsets
-                room, lines = room - offsets.registers, [*lines, *offsets.lines]
-            else:
-                found = _kept_of_copy(emitter, one, load, inside, room)
-                if found is not None:
-                    emitter.kept[load.ops[-1]] = found
-                    room, lines = room - found.registers, [*lines, *found.lines]
+    fills = (one for one in walk((it,)) if isinstance(one, ProducerLoad))
+    for fill, load in ((one, load) for one in fills for load in one.loads):
+        tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
+        found_before = (*emitter.kept, *emitter.kept_offsets, *emitter.tiled)
+        if load.vector and tile and load.ops[-1] not in found_before:
+            kept = _kept_of_load(emitter, fill, load, inside, room)
+            room -= kept.registers if kept else 0
+            lines = [*lines, *(kept.lines if kept else ())]
     return lines
+
+
+def _kept_of_load(
+    emitter: Emitter, fill: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
+) -> Kept | Hoisted | None:
+    """Keeps what the copies of a load need in every iteration, in at most `room` registers."""
+    if load.along is not None:
+        offsets = emitter.kept_offsets[load.ops[-1]] = _kept_offsets(emitter, fill, load, inside, room)
+        return offsets
+    found = _kept_of_copy(emitter, fill, load, inside, room)
+    if found is not None:
+        emitter.kept[load.ops[-1]] = found
+    return found
 
 
 def _fixed_corners(emitter: Emitter, it: Pipelined, inside: frozenset[int]) -> list[str]:

@@ -242,12 +242,7 @@ class _Finder:
 
     def load(self, op: Op, tensor: SlotTensor) -> TiledLoad:
         """Raises _NotAffineError, or ValueError for a tile that is not as TMA writes it."""
-        kind, encoding = op.result.type, tensor.encoding
-        if not isinstance(kind, Tensor) or len(kind.shape) != 2 or not isinstance(encoding, NvmmaShared):
-            raise _NotAffineError
-        if filling(self.axes, op) != 0:  # TMA fills in zeros
-            raise _NotAffineError
-        tile = shared("", tensor.shape, tensor.dtype, encoding)
+        kind, tile = self._tile(op, tensor)
         base, offset = self.pointer(op.operands[0])
         inner = 0 if tile.transposed else 1
         pitch = offset.coefficients[1 - inner]
@@ -258,14 +253,8 @@ class _Finder:
         further, columns = self._further(rest)
         bounds, starts = dict(self._bounds(op)), {inner: columns, 1 - inner: rows}
         extents = [self._extent(bounds.get(axis), starts[axis]) for axis in (inner, 1 - inner)]
-        inside = [
-            *offset.inside,
-            *(
-                (bound, kind.shape[axis])
-                for axis, bound in bounds.items()
-                if not self._fixed(bound, starts[axis])
-            ),
-        ]
+        partial = [axis for axis, bound in bounds.items() if not self._fixed(bound, starts[axis])]
+        inside = [*offset.inside, *((bounds[axis], kind.shape[axis]) for axis in partial)]
         dimensions = (
             Dimension(columns, number(1), extents[0], tile.width // size),
             Dimension(rows, pitch, extents[1], tile.rows),
@@ -282,6 +271,15 @@ class _Finder:
         return self._possible(
             TiledLoad(op.index, base, dimensions, tile, base.type.pointee.name, unique, loose, given)
         )
+
+    def _tile(self, op: Op, tensor: SlotTensor) -> tuple[Tensor, Shared]:
+        """The tile of a load in registers and in shared memory, where TMA fills it in as the load does."""
+        kind, encoding = op.result.type, tensor.encoding
+        if not isinstance(kind, Tensor) or len(kind.shape) != 2 or not isinstance(encoding, NvmmaShared):
+            raise _NotAffineError
+        if filling(self.axes, op) != 0:  # TMA fills in zeros
+            raise _NotAffineError
+        return kind, shared("", tensor.shape, tensor.dtype, encoding)
 
     def _given(self, coordinate: Polynomial) -> Iterator[Polynomial]:
         """What arguments add to a coordinate, and each argument that is multiplied with what changes."""

@@ -20,6 +20,8 @@ from twill.ir.loop import Bases, Blocked, Encoding, Linear, NvidiaMma, Tensor, V
 from twill.ir.schedule import WARPGROUP
 from twill.ops.table import is_mma, role
 
+_TENSOR_MEMORY_ACCESS = ("tensor_memory_load", "tensor_memory_store")
+
 
 def layout_edits(known: Facts, made: Division) -> Iterator[Edit]:
     """Of the module's number of warps and of all layouts; none where the warps have rows enough. Raises
@@ -58,11 +60,10 @@ def _factor(known: Facts, made: Division) -> int:
 
 
 def _accumulators(known: Facts, made: Division) -> Iterator[Value]:
-    for op in known.ops:
-        if is_mma(op) or role(op) in ("tensor_memory_load", "tensor_memory_store"):
-            for value in (*op.operands[2:], *op.results):
-                if isinstance(value.type, Tensor) and made.dims.get(value.id, WHOLE) != WHOLE:
-                    yield value
+    access = (op for op in known.ops if is_mma(op) or role(op) in _TENSOR_MEMORY_ACCESS)
+    for value in (value for op in access for value in (*op.operands[2:], *op.results)):
+        if isinstance(value.type, Tensor) and made.dims.get(value.id, WHOLE) != WHOLE:
+            yield value
 
 
 def _used(value: Value, made: Division, warps: int) -> int:

@@ -74,11 +74,10 @@ def _numbered(op: Op, made: Division) -> Iterator[tuple[int, tuple[str, ...]]]:
 
 def _shared(known: Facts, made: Division) -> frozenset[tuple[int, int]]:
     found = set[tuple[int, int]]()
-    for op in known.ops:
-        if any(value.id in known.free for value in op.results):
-            for cut in free_cuts(op, made.needs):
-                if cut is not None and _alike(op, cut, found):
-                    found |= {(op.results[-1 - slot].id, dim) for slot, dim in cut.dims if slot < 0}
+    free = (op for op in known.ops if any(value.id in known.free for value in op.results))
+    for op, cut in ((one, cut) for one in free for cut in free_cuts(one, made.needs)):
+        if cut is not None and _alike(op, cut, found):
+            found |= {(op.results[-1 - slot].id, dim) for slot, dim in cut.dims if slot < 0}
     return frozenset(found)
 
 
