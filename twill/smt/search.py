@@ -20,6 +20,7 @@ from twill.smt.causes import cause
 from twill.smt.cpsat import Tactics
 from twill.smt.early import early, soon
 from twill.smt.explain import explain
+from twill.smt.largest import largest
 from twill.smt.lowest import hopeless, lowest
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
@@ -191,7 +192,7 @@ def _projections(setting: Setting) -> list[Projection]:
 def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     """Decide intervals until the gap is closed or the time is up."""
     agenda, pending = _Agenda(setting.work), _projections(setting)
-    evidence = _at_once(setting, evidence)
+    evidence = _at_once(setting, largest(setting, evidence))
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)

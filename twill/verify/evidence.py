@@ -20,7 +20,11 @@ ENGINES = ("cpsat", "sat", "yices", "cbc", "scip", "benders")
 EXACT = 5000
 """Operations above which a recurrence bound may be less than the largest: to find that may take too long."""
 
+MONOTONE = "cpsat on the projection without pins and offsets"
+"""A relaxation that a longer interval never hurts, whatever the problem: a refutation covers all below."""
+
 PROJECTIONS = (
+    MONOTONE,
     "cpsat on the tensor memory projection",
     "cpsat on the registers projection",
     "cpsat on the projection to independent parts",
@@ -289,6 +293,7 @@ def _uncovered(result: Result, in_flight: int) -> Time | None:
 
 def _below(result: Result, refuted: Iterable[Refutation]) -> Time:
     """All intervals below this one are excluded by refutations that reach down: by capacity, or where the
-    problem is monotone."""
-    reaching = (r for r in refuted if r.below and (result.problem.monotone or r.by.startswith(PREFIX)))
+    problem, or its relaxation, is monotone."""
+    monotone = result.problem.monotone
+    reaching = (r for r in refuted if r.below and (monotone or r.by == MONOTONE or r.by.startswith(PREFIX)))
     return max((r.interval + 1 for r in reaching), default=1)
