@@ -19,6 +19,7 @@ from twill.extract.dependence.build import graph
 from twill.extract.dependence.loops import loops
 from twill.extract.dependence.simplify import ALL_RULES
 from twill.extract.reader.ttgir import read
+from twill.inputs import Inputs, cases
 from twill.ir.graph import Exchange, Graph, Place, Tile, Work
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
@@ -123,8 +124,6 @@ def test_a_reduction_pays_for_its_operation_and_its_shuffles() -> None:
 def test_a_chunk_is_read_before_lanes_exchange_what_they_have() -> None:
     """A tile that arrives in chunks and is summed over the rows of a column: the exchanges between lanes, one
     for each element, follow the last chunk, so they let no thread begin earlier."""
-    from twill.inputs import Inputs, cases
-
     (found,) = cases(Inputs("tests/kernels/ttgir/overwritten.sm100.ttgir", arch="sm100"))
     assert found.graph
     assert found.machine
@@ -435,8 +434,6 @@ def test_listing(name: str, golden: Callable[[str, str], None]) -> None:
 
 def test_one_group_computes_a_sum_that_is_costed_without_exchanges() -> None:
     """Where another group adds, the lanes of a row exchange in every iteration."""
-    from twill.inputs import Inputs, cases
-
     (case,) = cases(Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90"))
     assert case.graph
     assert [node.id for node in case.graph.nodes if node.partial] == ["reduce_sum.13"]
@@ -453,6 +450,29 @@ def test_a_store_is_charged_the_comparisons_of_its_mask() -> None:
     accesses = 128 * 64 * 2 / 16
     assert charge(masked, b200).units["alu"] - charge(plain, b200).units["alu"] == accesses * 3 / 64
     assert charge(masked, h200) == charge(plain, h200)
+
+
+def test_narrow_stores_are_charged_by_their_accesses() -> None:
+    """Eight times as many instructions and comparisons for accesses of 2 bytes as for such of 16; the address
+    of neighbours is the same but for an offset."""
+    stored = tile(128, 64, dtype="f16", bits=16, registers=16)
+    wide = Work("tt.store", "store", (stored,), bounds=1, access=16)
+    b200, h200 = (machine_of(arch) for arch in ("sm100", "sm90"))
+    one, other = charge(wide, b200), charge(replace(wide, access=2), b200)
+    accesses = 128 * 64 * 2 // 16
+    assert other.units["issue"] - one.units["issue"] == 7 * 2 * accesses // 32 // 4
+    assert other.units["alu"] - one.units["alu"] == 7 * accesses // 64
+    assert charge(replace(wide, access=2), h200) == charge(wide, h200)
+
+
+def test_a_mask_of_computed_numbers_lets_each_element_be_stored_alone() -> None:
+    """`overwritten` stores a tile, and where they are positive the elements of another in its place."""
+    (found,) = cases(Inputs("tests/kernels/ttgir/overwritten.sm100.ttgir", arch="sm100"))
+    assert found.graph
+    assert {n.id: n.work[0].access for n in found.graph.nodes if n.kind == "store"} == {
+        "store.place_10": 16,
+        "store.place_10.2": 4,
+    }
 
 
 def test_masks_are_counted_by_their_comparisons() -> None:

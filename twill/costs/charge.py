@@ -103,7 +103,7 @@ def counted(work: Work, machine: Machine, count: int, dtype: str, what: str) -> 
     launch = f"; holds the warp {max(cost.issue + held, queued)}" if cost.asynchronous else ""
     formula = f"{count} {what}: {', '.join(terms) or 'free'}; latency {tail} + {cost.latency}{launch}"
     return Charge(
-        issued(units, count * cost.instructions / 32, machine),
+        issued(units, count * cost.instructions / LANES, machine),
         latency=max(busy, slow) + cost.latency,
         issue=max(cost.issue + held, queued) if cost.asynchronous else busy,
         formula=formula,
@@ -263,18 +263,22 @@ def moved(work: Work, machine: Machine) -> Charge:
     """Bytes of the largest tile moved."""
     tile = max((*work.outputs, *work.inputs), key=lambda t: t.bytes if t.dtype != "ptr" else 0)
     made = counted(work, machine, tile.bytes, tile.dtype, "bytes")
-    return _with_bounds(made, work, machine, tile.bytes) if work.bounds else made
+    return _by_access(made, work, machine, tile.bytes) if work.bounds or work.access else made
 
 
-def _with_bounds(made: Charge, work: Work, machine: Machine, size: int) -> Charge:
-    """`made` plus the comparisons with bounds of each access, on machines that count the instructions of its
-    address too."""
+def _by_access(made: Charge, work: Work, machine: Machine, size: int) -> Charge:
+    """`made` plus the instructions of accesses that are narrower than they could be, and the comparisons with
+    bounds of each, on machines that count the instructions of an address too."""
+    accesses = -(-size // (work.access or ACCESS))
     comparing = replace(work, op=named("compare"))
-    compared = counted(comparing, machine, work.bounds * -(-size // ACCESS), "i32", "comparisons")
+    compared = counted(comparing, machine, work.bounds * accesses, "i32", "comparisons")
     if not set(compared.units) <= set(made.units):
         return made
-    formula = f"{made.formula} | {compared.formula}"
-    return replace(made, units=added(made.units, compared.units), formula=formula)
+    more = (accesses * ACCESS - size) * cost_of(work.op, work, machine).instructions
+    narrow = issued({}, more / LANES, machine)
+    formula = f"{made.formula} | {compared.formula}" if work.bounds else made.formula
+    formula += f" | {accesses} accesses of {work.access} bytes" if more else ""
+    return replace(made, units=added(made.units, compared.units, narrow), formula=formula)
 
 
 def tensor(work: Work, machine: Machine) -> Charge:
@@ -293,6 +297,8 @@ def unscheduled(work: Work, machine: Machine) -> Charge:
     return Charge({}, 0, 0, "nothing")
 
 
+LANES = 32
+"""Of a warp."""
 ACCESS = 16
 """Bytes that a thread stores at once, at most (PTX ISA, st.v4.b32)."""
 KINDS: Mapping[Kind, Callable[[Work, Machine], Charge]] = {

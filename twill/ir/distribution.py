@@ -41,6 +41,15 @@ class Distribution:
         repeats = self.repeats[axis] if self.repeats else 1
         return repeats << sum(1 for basis in self.register if basis[axis])
 
+    def side_by_side(self, axis: int) -> int:
+        """Elements along `axis` that a thread holds side by side in consecutive registers."""
+        count = 1
+        for basis in self.register:
+            if basis != tuple(count if d == axis else 0 for d in range(len(basis))):
+                break
+            count *= 2
+        return count
+
     def lanes_along(self, axis: int) -> int:
         """log2 of how many lanes of a warp share one row along `axis`."""
         return sum(1 for basis in self.lane if basis[axis])

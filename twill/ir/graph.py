@@ -108,6 +108,8 @@ class Work:
     """That its register tiles are spread over."""
     bounds: int = 0
     """Of a store through pointers: instructions that compare the indices of an access with bounds."""
+    access: int = 0
+    """Of a store through pointers: bytes that a thread stores at once. 0 for the most that it can."""
     polynomial: int = 0
     """So many of `PARTS` of its elements are computed by a polynomial (`ir.problem`)."""
     location: Location | None = None

@@ -50,7 +50,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // pointers/for.0: 2 stages, an iteration every 768 cycles
+            // pointers/for.0: 2 stages, an iteration every 512 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
             }
@@ -116,7 +116,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 2 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 int32_t kept_x_37_corner0;
                 {
@@ -171,7 +171,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             int32_t trips_0 = 0;
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 2 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     channel_x_37_y_47.consumer_wait(count_x_37_y_47);
@@ -258,7 +258,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // pointers/for.0: 2 stages, an iteration every 768 cycles
+            // pointers/for.0: 2 stages, an iteration every 512 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
             }
@@ -324,7 +324,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 2 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     // cycle 0, stage 0: copy x_37_y_47 (tests/kernels/ttgir/pointers.sm100.ttgir:80:15)
@@ -383,7 +383,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             int32_t trips_0 = 0;
             trips_0 = max(0, (K + 63) / 64);
             {
-                // pointers/for.0: 2 stages, an iteration every 768 cycles
+                // pointers/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     channel_x_37_y_47.consumer_wait(count_x_37_y_47);

@@ -2,17 +2,16 @@
 //
 // channel s_s_2: 1 slots of 16384 bytes, group 0 to (1,)
 // channel z_20: 1 slots of 8192 bytes, group 0 to (1,)
-// channel p_26: 2 slots of 16384 bytes, group 1 to (2,)
-// buffer s_s_2.staging: 8192 bytes, in the slots of s_s_2: read by this group alone, and nothing is loaded after its loop
-// tensor memory s_5: columns 0 to 127, 2 buffers
-// tensor memory result: columns 256 to 319, 2 buffers
-// tensor memory result_28: columns 352 to 479, 2 buffers
-// dependence0: get.result_29 after dot.5, 2 mbarriers, group 1 to 1
-// dependence1: put.result after dot.5 of +2 iterations, 2 mbarriers, group 1 to 2
-// dependence2: get.s_9 after dot.s_8, 2 mbarriers, group 1 to 1
-// dependence3: dot.5 after get.result_29 of +2 iterations, 2 mbarriers, group 1 to 1
-// dependence4: dot.s_8 after get.s_9 of +2 iterations, 2 mbarriers, group 1 to 1
-// dependence5: dot.5 after put.result, 2 mbarriers, group 2 to 1
+// buffer staging3: 8192 bytes, of its own
+// tensor memory s_5: columns 0 to 63
+// tensor memory result: columns 128 to 159
+// tensor memory result_28: columns 192 to 255
+// dependence0: get.result_29 after dot.5, 1 mbarriers, group 1 to 3
+// dependence1: put.result after dot.5 of +1 iterations, 1 mbarriers, group 1 to 2
+// dependence2: get.s_9 after dot.s_8, 1 mbarriers, group 1 to 2
+// dependence3: dot.5 after get.result_29 of +1 iterations, 1 mbarriers, group 3 to 1
+// dependence4: dot.s_8 after get.s_9 of +1 iterations, 1 mbarriers, group 2 to 1
+// dependence5: dot.5 after put.result, 1 mbarriers, group 2 to 1
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -24,21 +23,19 @@ __global__ void __launch_bounds__(384, 1)
 straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_o_desc, const __grid_constant__ CUtensorMap map_z_20, __half* q, __half* k, __half* v, __half* o, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 4 };
+    enum NamedBarrier : uint32_t { group_3_barrier = 4, tensor_memory_sync = 5 };
     if (threadIdx.x == 0) {
-        const Channel<1, 16384> channel_s_s_2{memory, memory + 57344};
-        const Channel<1, 8192> channel_z_20{memory + 16384, memory + 57360};
-        const Channel<2, 16384, Filling::threads> channel_p_26{memory + 24576, memory + 57376};
-        const DependenceBarrier<2> dependence0{memory + 57408};
-        const DependenceBarrier<2> dependence1{memory + 57424};
-        const DependenceBarrier<2> dependence2{memory + 57440};
-        const DependenceBarrier<2> dependence3{memory + 57456};
-        const DependenceBarrier<2> dependence4{memory + 57472};
-        const DependenceBarrier<2> dependence5{memory + 57488};
-        const uint32_t drain_1 = memory + 57512;
+        const Channel<1, 16384> channel_s_s_2{memory, memory + 32768};
+        const Channel<1, 8192> channel_z_20{memory + 16384, memory + 32784};
+        const DependenceBarrier<1> dependence0{memory + 32800};
+        const DependenceBarrier<1> dependence1{memory + 32808};
+        const DependenceBarrier<1> dependence2{memory + 32816};
+        const DependenceBarrier<1> dependence3{memory + 32824};
+        const DependenceBarrier<1> dependence4{memory + 32832};
+        const DependenceBarrier<1> dependence5{memory + 32840};
+        const uint32_t drain_1 = memory + 32856;
         channel_s_s_2.init(1, 0, 1);
         channel_z_20.init(1, 0, 1);
-        channel_p_26.init(4, 4);
         dependence0.init(1);
         dependence1.init(1);
         dependence2.init(1);
@@ -53,21 +50,319 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
         tma_prefetch(&map_z_20);
     }
     if (read_warp_index() == 0) {
-        tensor_memory_allocate<512>(memory + 57504);
+        tensor_memory_allocate<256>(memory + 32848);
         tensor_memory_relinquish();
     }
     tcgen05_fence_before();
     __syncthreads();
     tcgen05_fence_after();
-    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 57504);
+    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 32848);
 
     if (read_warp_index() < 4) {
-        registers_decrease<40>();
-        if (read_warp_index() < 1) {
+        registers_increase<248>();
+        // ---- group 2: 4 warps
+        ThreadCoordinates thread(0);
+        const DependenceBarrier<1> dependence1{memory + 32808};
+        const DependenceBarrier<1> dependence2{memory + 32816};
+        const DependenceBarrier<1> dependence4{memory + 32832};
+        const DependenceBarrier<1> dependence5{memory + 32840};
+        uint32_t count_dependence1 = 0;
+        uint32_t count_dependence2 = 0;
+        uint32_t count_dependence4 = 0;
+        uint32_t count_dependence5 = 0;
+        int32_t trips_0 = 0;
+        float p_23[1];
+        float p_26[32];
+        float p_27[32];
+        float s_9[32];
+        const bool opaque = opaque_false();
+        trips_0 = max(0, 1);
+        {
+            // straight/for.0: 3 stages, an iteration every 528 cycles
+            const int32_t n = trips_0;
+            if (n >= 2) {
+                dependence2.wait(count_dependence2);
+                // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                {
+                    tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
+                }
+                dependence4.arrive(count_dependence4);
+                // cycle 71, stage 1: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
+                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
+                }
+                // cycle 226, stage 1: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
+                }
+                scheduling_fence(opaque, p_23);
+                dependence2.wait(count_dependence2 + 1);
+                // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                {
+                    tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
+                }
+                dependence4.arrive(count_dependence4 + 1);
+                // cycle 343, stage 1: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
+                }
+                for (int32_t i = 2; i < n; ++i) {
+                    // cycle 71, stage 1: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
+                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
+                    }
+                    dependence1.wait(count_dependence1 + i - 1);
+                    // cycle 139, stage 2: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 1; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                            tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence5.arrive(count_dependence5 + i - 2);
+                    // cycle 226, stage 1: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
+                    }
+                    scheduling_fence(opaque, p_23);
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                    {
+                        tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
+                    }
+                    dependence4.arrive(count_dependence4 + i);
+                    // cycle 343, stage 1: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
+                    }
+                }
+                // cycle 71, stage 1: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
+                    {
+                        float chains_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
+                    }
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
+                }
+                if (n > 2) dependence1.wait(count_dependence1 + n - 3);
+                // cycle 139, stage 2: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
+                {
+                    #pragma unroll
+                    for (int j_ = 0; j_ < 1; ++j_) {
+                        uint32_t words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                        tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                    }
+                    tensor_memory_wait_store();
+                }
+                dependence5.arrive(count_dependence5 + n - 2);
+                // cycle 226, stage 1: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
+                }
+                // cycle 343, stage 1: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
+                }
+                dependence1.wait(count_dependence1 + n - 2);
+                // cycle 139, stage 2: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
+                {
+                    #pragma unroll
+                    for (int j_ = 0; j_ < 1; ++j_) {
+                        uint32_t words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                        tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                    }
+                    tensor_memory_wait_store();
+                }
+                dependence5.arrive(count_dependence5 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                    {
+                        tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
+                    }
+                    dependence4.arrive(count_dependence4 + i);
+                    // cycle 599, stage 0: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
+                        {
+                            float chains_[4];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
+                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
+                    }
+                    // cycle 754, stage 0: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
+                    }
+                    // cycle 871, stage 0: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
+                    }
+                    dependence1.wait(count_dependence1 + i + 1);
+                    // cycle 1195, stage 0: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 1; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                            tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence5.arrive(count_dependence5 + i);
+                }
+            }
+        }
+        tcgen05_fence_before();
+        named_barrier_sync(tensor_memory_sync, 288);
+        tcgen05_fence_after();
+        count_dependence1 += trips_0;
+        count_dependence2 += trips_0;
+        count_dependence4 += trips_0;
+        count_dependence5 += trips_0;
+    }
+    if (read_warp_index() - 4 < 4) {
+        registers_increase<200>();
+        // ---- group 3: 4 warps
+        ThreadCoordinates thread(4);
+        const DependenceBarrier<1> dependence0{memory + 32800};
+        const DependenceBarrier<1> dependence3{memory + 32824};
+        uint32_t count_dependence0 = 0;
+        uint32_t count_dependence3 = 0;
+        int32_t trips_0 = 0;
+        int32_t row_0;
+        uint32_t truncf_6[16];
+        float twill_once0_arg0[32];
+        // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
+        {
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_0 = v_row_ * 64;
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
+        trips_0 = max(0, 1);
+        {
+            // straight/for.0: 3 stages, an iteration every 528 cycles
+            const int32_t n = trips_0;
+            if (n >= 2) {
+                for (int32_t i = 2; i < n; ++i) {
+                    dependence0.wait(count_dependence0 + i - 2);
+                    // cycle 516, stage 2: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                    {
+                        tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                    }
+                    dependence3.arrive(count_dependence3 + i - 2);
+                }
+                dependence0.wait(count_dependence0 + n - 2);
+                // cycle 516, stage 2: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                {
+                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                }
+                dependence3.arrive(count_dependence3 + n - 2);
+                dependence0.wait(count_dependence0 + n - 1);
+                // cycle 516, stage 2: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                {
+                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                }
+                dependence3.arrive(count_dependence3 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    dependence0.wait(count_dependence0 + i);
+                    // cycle 1572, stage 0: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                    {
+                        tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                    }
+                    dependence3.arrive(count_dependence3 + i);
+                }
+            }
+        }
+        tcgen05_fence_before();
+        named_barrier_sync(tensor_memory_sync, 288);
+        tcgen05_fence_after();
+        count_dependence0 += trips_0;
+        count_dependence3 += trips_0;
+        // truncf.6 (tests/kernels/ttgir/straight.sm100.ttgir:71:88)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_] = pack_f16(twill_once0_arg0[(((2 * i_) & 31))], twill_once0_arg0[(((2 * i_ + 1) & 31))]);
+        }
+        // store (tests/kernels/ttgir/straight.sm100.ttgir:73:5)
+        {
+            #pragma unroll
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 24576 + i_ * 8 * 2 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_6, i_ * 4);
+            fence_async_shared();
+            named_barrier_sync(group_3_barrier, 128);
+            if (thread.leader) {
+                tma_store(&map_o_desc, memory + 24576, 0, row_0);
+                tma_commit();
+            }
+        }
+        if (thread.leader) tma_wait_read<0>();
+    }
+    if (read_warp_index() - 8 < 4) {
+        registers_decrease<24>();
+        if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
-            ThreadCoordinates thread(0);
-            const Channel<1, 16384> channel_s_s_2{memory, memory + 57344};
-            const Channel<1, 8192> channel_z_20{memory + 16384, memory + 57360};
+            ThreadCoordinates thread(8);
+            const Channel<1, 16384> channel_s_s_2{memory, memory + 32768};
+            const Channel<1, 8192> channel_z_20{memory + 16384, memory + 32784};
             uint32_t count_s_s_2 = 0;
             uint32_t count_z_20 = 0;
             int32_t trips_0 = 0;
@@ -79,14 +374,14 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
             }
             trips_0 = max(0, 1);
             {
-                // straight/for.0: 7 stages, an iteration every 260 cycles
+                // straight/for.0: 3 stages, an iteration every 528 cycles
                 const int32_t n = trips_0;
                 int32_t kept_z_20_corner0;
                 {
                     kept_z_20_corner0 = int32_t(row_0);
                 }
                 keep(kept_z_20_corner0);
-                if (n >= 6) {
+                if (n >= 2) {
                     // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
                     channel_s_s_2.producer_acquire(count_s_s_2);
                     if (thread.leader) {
@@ -109,59 +404,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                             tma_load(channel_s_s_2.slot(count_s_s_2 + 1) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
                         }
                     }
-                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                    channel_s_s_2.producer_acquire(count_s_s_2 + 2);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 2), 16384);
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 2), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
-                        }
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
-                        }
-                    }
-                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                    channel_s_s_2.producer_acquire(count_s_s_2 + 3);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 3), 16384);
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 3), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
-                        }
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 3) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
-                        }
-                    }
-                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                    channel_s_s_2.producer_acquire(count_s_s_2 + 4);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 4), 16384);
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 4), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 4), 0, row_0);
-                        }
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 4) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 4), 0, row_0);
-                        }
-                    }
-                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                    channel_s_s_2.producer_acquire(count_s_s_2 + 5);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 5), 16384);
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 5), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 5), 0, row_0);
-                        }
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + 5) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 5), 0, row_0);
-                        }
-                    }
-                    // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                    channel_z_20.producer_acquire(count_z_20);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_z_20.full(count_z_20), 8192);
-                        {
-                            tma_load(channel_z_20.slot(count_z_20), &map_z_20, channel_z_20.full(count_z_20), int32_t(0), int32_t(kept_z_20_corner0));
-                        }
-                    }
-                    for (int32_t i = 6; i < n; ++i) {
+                    for (int32_t i = 2; i < n; ++i) {
                         // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
                         channel_s_s_2.producer_acquire(count_s_s_2 + i);
                         if (thread.leader) {
@@ -173,40 +416,16 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                                 tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
                             }
                         }
-                        // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                        channel_z_20.producer_acquire(count_z_20 + i - 5);
+                        // cycle 258, stage 2: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                        channel_z_20.producer_acquire(count_z_20 + i - 2);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_z_20.full(count_z_20 + i - 5), 8192);
+                            mbarrier_arrive_expect(channel_z_20.full(count_z_20 + i - 2), 8192);
                             {
-                                tma_load(channel_z_20.slot(count_z_20 + i - 5), &map_z_20, channel_z_20.full(count_z_20 + i - 5), int32_t(0), int32_t(kept_z_20_corner0));
+                                tma_load(channel_z_20.slot(count_z_20 + i - 2), &map_z_20, channel_z_20.full(count_z_20 + i - 2), int32_t(0), int32_t(kept_z_20_corner0));
                             }
                         }
                     }
-                    // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                    channel_z_20.producer_acquire(count_z_20 + n - 5);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_z_20.full(count_z_20 + n - 5), 8192);
-                        {
-                            tma_load(channel_z_20.slot(count_z_20 + n - 5), &map_z_20, channel_z_20.full(count_z_20 + n - 5), int32_t(0), int32_t(kept_z_20_corner0));
-                        }
-                    }
-                    // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                    channel_z_20.producer_acquire(count_z_20 + n - 4);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_z_20.full(count_z_20 + n - 4), 8192);
-                        {
-                            tma_load(channel_z_20.slot(count_z_20 + n - 4), &map_z_20, channel_z_20.full(count_z_20 + n - 4), int32_t(0), int32_t(kept_z_20_corner0));
-                        }
-                    }
-                    // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                    channel_z_20.producer_acquire(count_z_20 + n - 3);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_z_20.full(count_z_20 + n - 3), 8192);
-                        {
-                            tma_load(channel_z_20.slot(count_z_20 + n - 3), &map_z_20, channel_z_20.full(count_z_20 + n - 3), int32_t(0), int32_t(kept_z_20_corner0));
-                        }
-                    }
-                    // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                    // cycle 258, stage 2: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
                     channel_z_20.producer_acquire(count_z_20 + n - 2);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_z_20.full(count_z_20 + n - 2), 8192);
@@ -214,7 +433,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                             tma_load(channel_z_20.slot(count_z_20 + n - 2), &map_z_20, channel_z_20.full(count_z_20 + n - 2), int32_t(0), int32_t(kept_z_20_corner0));
                         }
                     }
-                    // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                    // cycle 258, stage 2: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
                     channel_z_20.producer_acquire(count_z_20 + n - 1);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_z_20.full(count_z_20 + n - 1), 8192);
@@ -223,28 +442,24 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                         }
                     }
                 } else {
-                    for (int32_t i = 0; i < n + 6; ++i) {
-                        if (uint32_t(i) < uint32_t(n)) {
-                            // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                            channel_s_s_2.producer_acquire(count_s_s_2 + i);
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
-                                {
-                                    tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                                }
-                                {
-                                    tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                                }
+                    for (int32_t i = 0; i < n; ++i) {
+                        // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
+                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
                             }
                         }
-                        if (uint32_t(i - 5) < uint32_t(n)) {
-                            // cycle 128, stage 5: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                            channel_z_20.producer_acquire(count_z_20 + i - 5);
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_z_20.full(count_z_20 + i - 5), 8192);
-                                {
-                                    tma_load(channel_z_20.slot(count_z_20 + i - 5), &map_z_20, channel_z_20.full(count_z_20 + i - 5), int32_t(0), int32_t(kept_z_20_corner0));
-                                }
+                        // cycle 1314, stage 0: load z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                        channel_z_20.producer_acquire(count_z_20 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z_20.full(count_z_20 + i), 8192);
+                            {
+                                tma_load(channel_z_20.slot(count_z_20 + i), &map_z_20, channel_z_20.full(count_z_20 + i), int32_t(0), int32_t(kept_z_20_corner0));
                             }
                         }
                     }
@@ -253,942 +468,195 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
             count_s_s_2 += trips_0;
             count_z_20 += trips_0;
         }
-    }
-    if (read_warp_index() - 4 < 4) {
-        registers_increase<232>();
-        // ---- group 1: 4 warps
-        ThreadCoordinates thread(4);
-        const Channel<1, 16384> channel_s_s_2{memory, memory + 57344};
-        const Channel<1, 8192> channel_z_20{memory + 16384, memory + 57360};
-        const Channel<2, 16384, Filling::threads> channel_p_26{memory + 24576, memory + 57376};
-        const DependenceBarrier<2> dependence0{memory + 57408};
-        const DependenceBarrier<2> dependence1{memory + 57424};
-        const DependenceBarrier<2> dependence2{memory + 57440};
-        const DependenceBarrier<2> dependence3{memory + 57456};
-        const DependenceBarrier<2> dependence4{memory + 57472};
-        const DependenceBarrier<2> dependence5{memory + 57488};
-        const uint32_t drain_1 = memory + 57512;
-        uint32_t drained = 0;
-        uint32_t count_s_s_2 = 0;
-        uint32_t count_z_20 = 0;
-        uint32_t count_p_26 = 0;
-        uint32_t count_dependence0 = 0;
-        uint32_t count_dependence1 = 0;
-        uint32_t count_dependence2 = 0;
-        uint32_t count_dependence3 = 0;
-        uint32_t count_dependence4 = 0;
-        uint32_t count_dependence5 = 0;
-        int32_t trips_0 = 0;
-        float p_23[1];
-        int32_t row_0;
-        float s_9[32];
-        float s_9_age1[32];
-        uint32_t truncf_6[16];
-        float twill_once0_arg0[32];
-        const bool opaque = opaque_false();
-        // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
-        {
-            const int32_t v_row_ = int32_t(blockIdx.x);
-            row_0 = v_row_ * 64;
-        }
-        #pragma unroll
-        for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
-        trips_0 = max(0, 1);
-        {
-            // straight/for.0: 7 stages, an iteration every 260 cycles
-            const int32_t n = trips_0;
-            if (n >= 6) {
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2));
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2));
-                    dependence2.completed(count_dependence2);
-                }
-                __syncwarp();
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 1);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1));
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 1));
-                    dependence2.completed(count_dependence2 + 1);
-                }
-                __syncwarp();
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                dependence2.wait(count_dependence2);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 0 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 2);
-                if (thread.warp == 0) dependence4.wait(count_dependence4);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2));
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 2));
-                    dependence2.completed(count_dependence2 + 2);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + 1);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 1 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + 1);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 3);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + 1);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3));
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 3));
-                    dependence2.completed(count_dependence2 + 3);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + 2);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 2 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + 2);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + 1);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + 1);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 4);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + 2);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 4) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 4));
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 4));
-                    dependence2.completed(count_dependence2 + 4);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + 3);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 3 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + 3);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + 2);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + 2);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 5);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + 3);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 5) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 5));
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 5));
-                    dependence2.completed(count_dependence2 + 5);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + 4);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 4 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + 4);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + 3);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + 3);
-                if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20);
-                if (thread.warp == 0) dependence5.wait(count_dependence5);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20));
-                    dependence0.completed(count_dependence0);
-                    dependence1.completed(count_dependence1);
-                }
-                __syncwarp();
-                for (int32_t i = 6; i < n; ++i) {
-                    if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
-                    if (thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
+        if (read_warp_index() - 9 < 1) {
+            // ---- group 1: 1 warps
+            ThreadCoordinates thread(9);
+            const Channel<1, 16384> channel_s_s_2{memory, memory + 32768};
+            const Channel<1, 8192> channel_z_20{memory + 16384, memory + 32784};
+            const DependenceBarrier<1> dependence0{memory + 32800};
+            const DependenceBarrier<1> dependence1{memory + 32808};
+            const DependenceBarrier<1> dependence2{memory + 32816};
+            const DependenceBarrier<1> dependence3{memory + 32824};
+            const DependenceBarrier<1> dependence4{memory + 32832};
+            const DependenceBarrier<1> dependence5{memory + 32840};
+            const uint32_t drain_1 = memory + 32856;
+            uint32_t drained = 0;
+            uint32_t count_s_s_2 = 0;
+            uint32_t count_z_20 = 0;
+            uint32_t count_dependence0 = 0;
+            uint32_t count_dependence1 = 0;
+            uint32_t count_dependence2 = 0;
+            uint32_t count_dependence3 = 0;
+            uint32_t count_dependence4 = 0;
+            uint32_t count_dependence5 = 0;
+            int32_t trips_0 = 0;
+            trips_0 = max(0, 1);
+            {
+                // straight/for.0: 3 stages, an iteration every 528 cycles
+                const int32_t n = trips_0;
+                if (n >= 2) {
+                    channel_s_s_2.consumer_wait(count_s_s_2);
                     // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                    if (thread.warp == 0 && elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                        tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + i));
-                        dependence2.completed(count_dependence2 + i);
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2) + 8192);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_commit(channel_s_s_2.empty(count_s_s_2));
+                        dependence2.completed(count_dependence2);
                     }
                     __syncwarp();
-                    // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                        {
-                            float chains_[4];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                        }
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                    scheduling_fence(opaque, p_23);
-                    dependence2.wait(count_dependence2 + i - 1);
-                    // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                    {
-                        tensor_memory_load_tile<32>(s_9, tensor_memory + (i - 1) % 2 * 64 + (thread.warp % 4 << 21));
-                    }
-                    dependence4.arrive(count_dependence4 + i - 1);
-                    // cycle 96, stage 2: store ffma.p_26 to p_26
-                    channel_p_26.producer_acquire(count_p_26 + i - 2);
-                    {
-                        float p_26_[32];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                    }
-                    channel_p_26.producer_commit(count_p_26 + i - 2);
-                    if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + i - 5);
-                    if (thread.warp == 0) dependence3.wait(count_dependence3 + i - 3);
-                    if (thread.warp == 0) dependence5.wait(count_dependence5 + i - 5);
-                    // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                    if (thread.warp == 0 && elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i - 5), 8192);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                        tcgen05_commit(channel_z_20.empty(count_z_20 + i - 5));
-                        dependence0.completed(count_dependence0 + i - 5);
-                        dependence1.completed(count_dependence1 + i - 5);
+                    channel_s_s_2.consumer_wait(count_s_s_2 + 1);
+                    dependence4.wait(count_dependence4);
+                    // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1) + 8192);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 1));
+                        dependence2.completed(count_dependence2 + 1);
                     }
                     __syncwarp();
-                    dependence0.wait(count_dependence0 + i - 6);
-                    // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                    {
-                        tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (i - 6) % 2 * 64 + (thread.warp % 4 << 21));
-                    }
-                    dependence3.arrive(count_dependence3 + i - 6);
-                }
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + n - 1);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + (n - 1) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + n - 1);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + n - 2);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + n - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + n - 2);
-                if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + n - 5);
-                if (n > 6 && thread.warp == 0) dependence3.wait(count_dependence3 + n - 7);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 5);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 5), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 5));
-                    dependence0.completed(count_dependence0 + n - 5);
-                    dependence1.completed(count_dependence1 + n - 5);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 6);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 6) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 6);
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + n - 1);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + n - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + n - 1);
-                if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + n - 4);
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 6);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 4);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 4), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 4));
-                    dependence0.completed(count_dependence0 + n - 4);
-                    dependence1.completed(count_dependence1 + n - 4);
-                }
-                __syncwarp();
-                scheduling_fence(opaque, p_23);
-                dependence0.wait(count_dependence0 + n - 5);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 5) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 5);
-                if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + n - 3);
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 5);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 3);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 3), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 3));
-                    dependence0.completed(count_dependence0 + n - 3);
-                    dependence1.completed(count_dependence1 + n - 3);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 4);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 4) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 4);
-                if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + n - 2);
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 4);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 2);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 2), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 2));
-                    dependence0.completed(count_dependence0 + n - 2);
-                    dependence1.completed(count_dependence1 + n - 2);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 3);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 3) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 3);
-                if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + n - 1);
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 3);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 1);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 1), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 1));
-                    dependence0.completed(count_dependence0 + n - 1);
-                    dependence1.completed(count_dependence1 + n - 1);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 2);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 2) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 2);
-                dependence0.wait(count_dependence0 + n - 1);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 1) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 1);
-            } else {
-                for (int32_t i = 0; i < n + 6; ++i) {
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
-                        if (uint32_t(i - 2) < uint32_t(n) && thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
+                    for (int32_t i = 2; i < n; ++i) {
+                        channel_s_s_2.consumer_wait(count_s_s_2 + i);
+                        dependence4.wait(count_dependence4 + i - 1);
                         // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                        if (thread.warp == 0 && elect_one()) {
+                        if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
                             tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + i));
                             dependence2.completed(count_dependence2 + i);
                         }
                         __syncwarp();
-                    }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                        {
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                            {
-                                float chains_[4];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                            }
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                        }
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        scheduling_fence(opaque, p_23);
-                        if (uint32_t(i - 1) < uint32_t(n)) dependence2.wait(count_dependence2 + i - 1);
-                        // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                        {
-                            tensor_memory_load_tile<32>(s_9, tensor_memory + (i - 1) % 2 * 64 + (thread.warp % 4 << 21));
-                        }
-                        dependence4.arrive(count_dependence4 + i - 1);
-                    }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 96, stage 2: store ffma.p_26 to p_26
-                        channel_p_26.producer_acquire(count_p_26 + i - 2);
-                        {
-                            float p_26_[32];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_)
-                                shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                        }
-                        channel_p_26.producer_commit(count_p_26 + i - 2);
-                    }
-                    if (uint32_t(i - 5) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_z_20.consumer_wait(count_z_20 + i - 5);
-                        if (uint32_t(i - 7) < uint32_t(n) && thread.warp == 0) dependence3.wait(count_dependence3 + i - 7);
-                        if (uint32_t(i - 5) < uint32_t(n) && thread.warp == 0) dependence5.wait(count_dependence5 + i - 5);
-                        // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i - 5), 8192);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                            tcgen05_commit(channel_z_20.empty(count_z_20 + i - 5));
-                            dependence0.completed(count_dependence0 + i - 5);
-                            dependence1.completed(count_dependence1 + i - 5);
+                        channel_z_20.consumer_wait(count_z_20 + i - 2);
+                        dependence3.wait(count_dependence3 + i - 1);
+                        dependence5.wait(count_dependence5 + i - 2);
+                        // cycle 258, stage 2: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i - 2), 8192);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_commit(channel_z_20.empty(count_z_20 + i - 2));
+                            dependence0.completed(count_dependence0 + i - 2);
+                            dependence1.completed(count_dependence1 + i - 2);
                         }
                         __syncwarp();
                     }
-                    if (uint32_t(i - 6) < uint32_t(n)) {
-                        if (uint32_t(i - 6) < uint32_t(n)) dependence0.wait(count_dependence0 + i - 6);
-                        // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                        {
-                            tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (i - 6) % 2 * 64 + (thread.warp % 4 << 21));
+                    channel_z_20.consumer_wait(count_z_20 + n - 2);
+                    if (n > 2) dependence3.wait(count_dependence3 + n - 3);
+                    dependence5.wait(count_dependence5 + n - 2);
+                    // cycle 258, stage 2: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 2), 8192);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_commit(channel_z_20.empty(count_z_20 + n - 2));
+                        dependence0.completed(count_dependence0 + n - 2);
+                        dependence1.completed(count_dependence1 + n - 2);
+                    }
+                    __syncwarp();
+                    channel_z_20.consumer_wait(count_z_20 + n - 1);
+                    dependence3.wait(count_dependence3 + n - 2);
+                    dependence5.wait(count_dependence5 + n - 1);
+                    // cycle 258, stage 2: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 1), 8192);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_commit(channel_z_20.empty(count_z_20 + n - 1));
+                        dependence0.completed(count_dependence0 + n - 1);
+                        dependence1.completed(count_dependence1 + n - 1);
+                    }
+                    __syncwarp();
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
+                        channel_s_s_2.consumer_wait(count_s_s_2 + i);
+                        dependence4.wait(count_dependence4 + i + 1);
+                        // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + i));
+                            dependence2.completed(count_dependence2 + i);
                         }
-                        dependence3.arrive(count_dependence3 + i - 6);
+                        __syncwarp();
+                        channel_z_20.consumer_wait(count_z_20 + i);
+                        dependence3.wait(count_dependence3 + i + 1);
+                        dependence5.wait(count_dependence5 + i);
+                        // cycle 1314, stage 0: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i), 8192);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_commit(channel_z_20.empty(count_z_20 + i));
+                            dependence0.completed(count_dependence0 + i);
+                            dependence1.completed(count_dependence1 + i);
+                        }
+                        __syncwarp();
                     }
                 }
             }
-        }
-        if (thread.warp == 0) {
             if (elect_one()) tcgen05_commit(drain_1);
             __syncwarp();
             mbarrier_wait(drain_1, drained % 2);
             ++drained;
             tcgen05_fence_after();
+            tcgen05_fence_before();
+            named_barrier_sync(tensor_memory_sync, 288);
+            tcgen05_fence_after();
+            count_s_s_2 += trips_0;
+            count_z_20 += trips_0;
+            count_dependence0 += trips_0;
+            count_dependence1 += trips_0;
+            count_dependence2 += trips_0;
+            count_dependence3 += trips_0;
+            count_dependence4 += trips_0;
+            count_dependence5 += trips_0;
         }
-        tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
-        tcgen05_fence_after();
-        count_s_s_2 += trips_0;
-        count_z_20 += trips_0;
-        count_p_26 += trips_0;
-        count_dependence0 += trips_0;
-        count_dependence1 += trips_0;
-        count_dependence2 += trips_0;
-        count_dependence3 += trips_0;
-        count_dependence4 += trips_0;
-        count_dependence5 += trips_0;
-        // truncf.6 (tests/kernels/ttgir/straight.sm100.ttgir:71:88)
-        {
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_] = pack_f16(twill_once0_arg0[(((2 * i_) & 31))], twill_once0_arg0[(((2 * i_ + 1) & 31))]);
-        }
-        // store (tests/kernels/ttgir/straight.sm100.ttgir:73:5)
-        {
-            named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_6, i_ * 4);
-            fence_async_shared();
-            named_barrier_sync(group_1_barrier, 128);
-            if (thread.leader) {
-                tma_store(&map_o_desc, memory, 0, row_0);
-                tma_commit();
-            }
-        }
-        if (thread.leader) tma_wait_read<0>();
-    }
-    if (read_warp_index() - 8 < 4) {
-        registers_increase<224>();
-        // ---- group 2: 4 warps
-        ThreadCoordinates thread(8);
-        const Channel<2, 16384, Filling::threads> channel_p_26{memory + 24576, memory + 57376};
-        const DependenceBarrier<2> dependence1{memory + 57424};
-        const DependenceBarrier<2> dependence5{memory + 57488};
-        uint32_t count_p_26 = 0;
-        uint32_t count_dependence1 = 0;
-        uint32_t count_dependence5 = 0;
-        int32_t trips_0 = 0;
-        float p_27[32];
-        float p_27_age1[32];
-        trips_0 = max(0, 1);
-        {
-            // straight/for.0: 7 stages, an iteration every 260 cycles
-            const int32_t n = trips_0;
-            if (n >= 6) {
-                channel_p_26.consumer_wait(count_p_26);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26);
-                channel_p_26.consumer_wait(count_p_26 + 1);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + 1);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + 0 % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5);
-                for (int32_t i = 6; i < n; ++i) {
-                    channel_p_26.consumer_wait(count_p_26 + i - 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                    // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                    {
-                        float read_0[32];
-                        const uint32_t read_0_at = channel_p_26.slot(count_p_26 + i - 4);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                    }
-                    channel_p_26.consumer_release(count_p_26 + i - 4);
-                    dependence1.wait(count_dependence1 + i - 3);
-                    // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                    {
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 1; ++j_) {
-                            uint32_t words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                            tensor_memory_store<16>(tensor_memory + 256 + (i - 5) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence5.arrive(count_dependence5 + i - 5);
-                }
-                channel_p_26.consumer_wait(count_p_26 + n - 4);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 4);
-                if (n > 6) dependence1.wait(count_dependence1 + n - 7);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 5) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 5);
-                channel_p_26.consumer_wait(count_p_26 + n - 3);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 3);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 3);
-                dependence1.wait(count_dependence1 + n - 6);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 4) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 4);
-                channel_p_26.consumer_wait(count_p_26 + n - 2);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 2);
-                dependence1.wait(count_dependence1 + n - 5);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 3) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 3);
-                channel_p_26.consumer_wait(count_p_26 + n - 1);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 1);
-                dependence1.wait(count_dependence1 + n - 4);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 2) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 2);
-                dependence1.wait(count_dependence1 + n - 3);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 1) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 1);
-            } else {
-                for (int32_t i = 0; i < n + 6; ++i) {
-                    if (uint32_t(i - 4) < uint32_t(n)) {
-                        channel_p_26.consumer_wait(count_p_26 + i - 4);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                    if (uint32_t(i - 4) < uint32_t(n)) {
-                        // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                        {
-                            float read_0[32];
-                            const uint32_t read_0_at = channel_p_26.slot(count_p_26 + i - 4);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                        }
-                        if (uint32_t(i - 4) < uint32_t(n)) channel_p_26.consumer_release(count_p_26 + i - 4);
-                    }
-                    if (uint32_t(i - 5) < uint32_t(n)) {
-                        if (uint32_t(i - 7) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 7);
-                        // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                        {
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 1; ++j_) {
-                                uint32_t words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                                tensor_memory_store<16>(tensor_memory + 256 + (i - 5) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                            }
-                            tensor_memory_wait_store();
-                        }
-                        dependence5.arrive(count_dependence5 + i - 5);
-                    }
-                }
-            }
-        }
-        tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
-        tcgen05_fence_after();
-        count_p_26 += trips_0;
-        count_dependence1 += trips_0;
-        count_dependence5 += trips_0;
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<256>(tensor_memory);
 }
 
 __global__ void __launch_bounds__(384, 1)
 straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_constant__ CUtensorMap map_k_desc, const __grid_constant__ CUtensorMap map_o_desc, __half* q, __half* k, __half* v, __half* o, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 4 };
+    enum NamedBarrier : uint32_t { group_3_barrier = 4, tensor_memory_sync = 5 };
     if (threadIdx.x == 0) {
-        const Channel<1, 16384> channel_s_s_2{memory, memory + 57344};
-        const Channel<1, 8192, Filling::cp_async> channel_z_20{memory + 16384, memory + 57360};
-        const Channel<2, 16384, Filling::threads> channel_p_26{memory + 24576, memory + 57376};
-        const DependenceBarrier<2> dependence0{memory + 57408};
-        const DependenceBarrier<2> dependence1{memory + 57424};
-        const DependenceBarrier<2> dependence2{memory + 57440};
-        const DependenceBarrier<2> dependence3{memory + 57456};
-        const DependenceBarrier<2> dependence4{memory + 57472};
-        const DependenceBarrier<2> dependence5{memory + 57488};
-        const uint32_t drain_1 = memory + 57512;
+        const Channel<1, 16384> channel_s_s_2{memory, memory + 32768};
+        const Channel<1, 8192, Filling::cp_async> channel_z_20{memory + 16384, memory + 32784};
+        const DependenceBarrier<1> dependence0{memory + 32800};
+        const DependenceBarrier<1> dependence1{memory + 32808};
+        const DependenceBarrier<1> dependence2{memory + 32816};
+        const DependenceBarrier<1> dependence3{memory + 32824};
+        const DependenceBarrier<1> dependence4{memory + 32832};
+        const DependenceBarrier<1> dependence5{memory + 32840};
+        const uint32_t drain_1 = memory + 32856;
         channel_s_s_2.init(1, 0, 1);
-        channel_z_20.init(4, 0, 1);
-        channel_p_26.init(4, 4);
+        channel_z_20.init(1, 0, 1);
         dependence0.init(1);
         dependence1.init(1);
         dependence2.init(1);
@@ -1202,330 +670,44 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         tma_prefetch(&map_o_desc);
     }
     if (read_warp_index() == 0) {
-        tensor_memory_allocate<512>(memory + 57504);
+        tensor_memory_allocate<256>(memory + 32848);
         tensor_memory_relinquish();
     }
     tcgen05_fence_before();
     __syncthreads();
     tcgen05_fence_after();
-    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 57504);
+    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 32848);
 
     if (read_warp_index() < 4) {
-        registers_decrease<40>();
-        // ---- group 0: 4 warps
+        registers_increase<248>();
+        // ---- group 2: 4 warps
         ThreadCoordinates thread(0);
-        const Channel<1, 16384> channel_s_s_2{memory, memory + 57344};
-        const Channel<1, 8192, Filling::cp_async> channel_z_20{memory + 16384, memory + 57360};
-        uint32_t count_s_s_2 = 0;
-        uint32_t count_z_20 = 0;
-        int32_t trips_0 = 0;
-        int32_t row_0;
-        // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
-        {
-            const int32_t v_row_ = int32_t(blockIdx.x);
-            row_0 = v_row_ * 64;
-        }
-        trips_0 = max(0, 1);
-        {
-            // straight/for.0: 7 stages, an iteration every 260 cycles
-            const int32_t n = trips_0;
-            uint32_t kept_z_20_to[1];
-            uint32_t kept_z_20_at0[4];
-            uint32_t kept_z_20_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_z_20_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_z_20_at0[i_] = uint32_t((row_0 + int32_t((row_ + 16 * i_))) * 64);
-                kept_z_20_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_z_20_to);
-            keep(kept_z_20_at0);
-            keep(kept_z_20_at1);
-            if (n >= 6) {
-                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                channel_s_s_2.producer_acquire(count_s_s_2);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2), &map_q_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
-                    }
-                }
-                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 1);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 1), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 1), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 1) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
-                    }
-                }
-                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 2);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 2), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 2), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
-                    }
-                }
-                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 3);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 3), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 3), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 3) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
-                    }
-                }
-                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 4);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 4), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 4), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 4), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 4) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 4), 0, row_0);
-                    }
-                }
-                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 5);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 5), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 5), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 5), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 5) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 5), 0, row_0);
-                    }
-                }
-                // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                channel_z_20.producer_acquire(count_z_20);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_20.slot(count_z_20);
-                    __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                }
-                channel_z_20.producer_commit(count_z_20);
-                for (int32_t i = 6; i < n; ++i) {
-                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                    channel_s_s_2.producer_acquire(count_s_s_2 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                        }
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                        }
-                    }
-                    // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                    channel_z_20.producer_acquire(count_z_20 + i - 5);
-                    {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_z_20.slot(count_z_20 + i - 5);
-                        __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                    }
-                    channel_z_20.producer_commit(count_z_20 + i - 5);
-                }
-                // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                channel_z_20.producer_acquire(count_z_20 + n - 5);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_20.slot(count_z_20 + n - 5);
-                    __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                }
-                channel_z_20.producer_commit(count_z_20 + n - 5);
-                // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                channel_z_20.producer_acquire(count_z_20 + n - 4);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_20.slot(count_z_20 + n - 4);
-                    __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                }
-                channel_z_20.producer_commit(count_z_20 + n - 4);
-                // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                channel_z_20.producer_acquire(count_z_20 + n - 3);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_20.slot(count_z_20 + n - 3);
-                    __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                }
-                channel_z_20.producer_commit(count_z_20 + n - 3);
-                // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                channel_z_20.producer_acquire(count_z_20 + n - 2);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_20.slot(count_z_20 + n - 2);
-                    __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                }
-                channel_z_20.producer_commit(count_z_20 + n - 2);
-                // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                channel_z_20.producer_acquire(count_z_20 + n - 1);
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_20.slot(count_z_20 + n - 1);
-                    __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                }
-                channel_z_20.producer_commit(count_z_20 + n - 1);
-            } else {
-                for (int32_t i = 0; i < n + 6; ++i) {
-                    if (uint32_t(i) < uint32_t(n)) {
-                        // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
-                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
-                            {
-                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                            }
-                            {
-                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                            }
-                        }
-                    }
-                    if (uint32_t(i - 5) < uint32_t(n)) {
-                        // cycle 128, stage 5: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
-                        channel_z_20.producer_acquire(count_z_20 + i - 5);
-                        {
-                            [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                            const uint32_t to_ = channel_z_20.slot(count_z_20 + i - 5);
-                            __half* from_ = v + int32_t(kept_z_20_at1[0]);
-                            keep(from_);
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_20_to[0] + i_ * 2048, advanced(from_, kept_z_20_at0[i_]));
-                        }
-                        channel_z_20.producer_commit(count_z_20 + i - 5);
-                    }
-                }
-            }
-        }
-        count_s_s_2 += trips_0;
-        count_z_20 += trips_0;
-    }
-    if (read_warp_index() - 4 < 4) {
-        registers_increase<232>();
-        // ---- group 1: 4 warps
-        ThreadCoordinates thread(4);
-        const Channel<1, 16384> channel_s_s_2{memory, memory + 57344};
-        const Channel<1, 8192, Filling::cp_async> channel_z_20{memory + 16384, memory + 57360};
-        const Channel<2, 16384, Filling::threads> channel_p_26{memory + 24576, memory + 57376};
-        const DependenceBarrier<2> dependence0{memory + 57408};
-        const DependenceBarrier<2> dependence1{memory + 57424};
-        const DependenceBarrier<2> dependence2{memory + 57440};
-        const DependenceBarrier<2> dependence3{memory + 57456};
-        const DependenceBarrier<2> dependence4{memory + 57472};
-        const DependenceBarrier<2> dependence5{memory + 57488};
-        const uint32_t drain_1 = memory + 57512;
-        uint32_t drained = 0;
-        uint32_t count_s_s_2 = 0;
-        uint32_t count_z_20 = 0;
-        uint32_t count_p_26 = 0;
-        uint32_t count_dependence0 = 0;
+        const DependenceBarrier<1> dependence1{memory + 32808};
+        const DependenceBarrier<1> dependence2{memory + 32816};
+        const DependenceBarrier<1> dependence4{memory + 32832};
+        const DependenceBarrier<1> dependence5{memory + 32840};
         uint32_t count_dependence1 = 0;
         uint32_t count_dependence2 = 0;
-        uint32_t count_dependence3 = 0;
         uint32_t count_dependence4 = 0;
         uint32_t count_dependence5 = 0;
         int32_t trips_0 = 0;
         float p_23[1];
-        int32_t row_0;
+        float p_26[32];
+        float p_27[32];
         float s_9[32];
-        float s_9_age1[32];
-        uint32_t truncf_6[16];
-        float twill_once0_arg0[32];
         const bool opaque = opaque_false();
-        // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
-        {
-            const int32_t v_row_ = int32_t(blockIdx.x);
-            row_0 = v_row_ * 64;
-        }
-        #pragma unroll
-        for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
         trips_0 = max(0, 1);
         {
-            // straight/for.0: 7 stages, an iteration every 260 cycles
+            // straight/for.0: 3 stages, an iteration every 528 cycles
             const int32_t n = trips_0;
-            if (n >= 6) {
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2));
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 0 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2));
-                    dependence2.completed(count_dependence2);
-                }
-                __syncwarp();
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 1);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1));
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 1 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 1));
-                    dependence2.completed(count_dependence2 + 1);
-                }
-                __syncwarp();
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
+            if (n >= 2) {
                 dependence2.wait(count_dependence2);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
                 {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 0 % 2 * 64 + (thread.warp % 4 << 21));
+                    tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
                 }
                 dependence4.arrive(count_dependence4);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 2);
-                if (thread.warp == 0) dependence4.wait(count_dependence4);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 2));
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 2 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 2));
-                    dependence2.completed(count_dependence2 + 2);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                // cycle 71, stage 1: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
@@ -1541,209 +723,25 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
                 }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
+                // cycle 226, stage 1: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
+                }
                 scheduling_fence(opaque, p_23);
                 dependence2.wait(count_dependence2 + 1);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
                 {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 1 % 2 * 64 + (thread.warp % 4 << 21));
+                    tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
                 }
                 dependence4.arrive(count_dependence4 + 1);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 3);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + 1);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 3));
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 3 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 3));
-                    dependence2.completed(count_dependence2 + 3);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                // cycle 343, stage 1: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
+                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
                 }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + 2);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 2 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + 2);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + 1);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + 1);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 4);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + 2);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 4) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 4));
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 4 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 4));
-                    dependence2.completed(count_dependence2 + 4);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + 3);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 3 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + 3);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + 2);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + 2);
-                if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + 5);
-                if (thread.warp == 0) dependence4.wait(count_dependence4 + 3);
-                // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 5) + 8192);
-                    const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 5));
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 5 % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                    tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 5));
-                    dependence2.completed(count_dependence2 + 5);
-                }
-                __syncwarp();
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
-                {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + 4);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + 4 % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + 4);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + 3);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + 3) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + 3);
-                if (thread.warp == 0) {
-                    channel_z_20.consumer_wait(count_z_20);
-                    fence_async_shared();
-                }
-                if (thread.warp == 0) dependence5.wait(count_dependence5);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + 0 % 2 * 64, tensor_memory + 256 + 0 % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20));
-                    dependence0.completed(count_dependence0);
-                    dependence1.completed(count_dependence1);
-                }
-                __syncwarp();
-                for (int32_t i = 6; i < n; ++i) {
-                    if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
-                    if (thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
-                    // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                    if (thread.warp == 0 && elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
-                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                        tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + i));
-                        dependence2.completed(count_dependence2 + i);
-                    }
-                    __syncwarp();
-                    // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                for (int32_t i = 2; i < n; ++i) {
+                    // cycle 71, stage 1: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
@@ -1759,52 +757,38 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                         #pragma unroll
                         for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
                     }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
+                    dependence1.wait(count_dependence1 + i - 1);
+                    // cycle 139, stage 2: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 1; ++j_) {
+                            uint32_t words_[16];
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                            tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                        }
+                        tensor_memory_wait_store();
+                    }
+                    dependence5.arrive(count_dependence5 + i - 2);
+                    // cycle 226, stage 1: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
+                    }
                     scheduling_fence(opaque, p_23);
-                    dependence2.wait(count_dependence2 + i - 1);
-                    // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
                     {
-                        tensor_memory_load_tile<32>(s_9, tensor_memory + (i - 1) % 2 * 64 + (thread.warp % 4 << 21));
+                        tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
                     }
-                    dependence4.arrive(count_dependence4 + i - 1);
-                    // cycle 96, stage 2: store ffma.p_26 to p_26
-                    channel_p_26.producer_acquire(count_p_26 + i - 2);
+                    dependence4.arrive(count_dependence4 + i);
+                    // cycle 343, stage 1: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
                     {
-                        float p_26_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
+                        for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
                     }
-                    channel_p_26.producer_commit(count_p_26 + i - 2);
-                    if (thread.warp == 0) {
-                        channel_z_20.consumer_wait(count_z_20 + i - 5);
-                        fence_async_shared();
-                    }
-                    if (thread.warp == 0) dependence3.wait(count_dependence3 + i - 3);
-                    if (thread.warp == 0) dependence5.wait(count_dependence5 + i - 5);
-                    // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                    if (thread.warp == 0 && elect_one()) {
-                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i - 5), 8192);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                        tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                        tcgen05_commit(channel_z_20.empty(count_z_20 + i - 5));
-                        dependence0.completed(count_dependence0 + i - 5);
-                        dependence1.completed(count_dependence1 + i - 5);
-                    }
-                    __syncwarp();
-                    dependence0.wait(count_dependence0 + i - 6);
-                    // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                    {
-                        tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (i - 6) % 2 * 64 + (thread.warp % 4 << 21));
-                    }
-                    dependence3.arrive(count_dependence3 + i - 6);
                 }
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                // cycle 71, stage 1: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
@@ -1820,290 +804,160 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
                 }
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                scheduling_fence(opaque, p_23);
-                dependence2.wait(count_dependence2 + n - 1);
-                // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                {
-                    tensor_memory_load_tile<32>(s_9, tensor_memory + (n - 1) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence4.arrive(count_dependence4 + n - 1);
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + n - 2);
-                {
-                    float p_26_[32];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + n - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
-                }
-                channel_p_26.producer_commit(count_p_26 + n - 2);
-                if (thread.warp == 0) {
-                    channel_z_20.consumer_wait(count_z_20 + n - 5);
-                    fence_async_shared();
-                }
-                if (n > 6 && thread.warp == 0) dependence3.wait(count_dependence3 + n - 7);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 5);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 5), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 5) % 2 * 64, tensor_memory + 256 + (n - 5) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 5));
-                    dependence0.completed(count_dependence0 + n - 5);
-                    dependence1.completed(count_dependence1 + n - 5);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 6);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 6) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 6);
-                // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                if (n > 2) dependence1.wait(count_dependence1 + n - 3);
+                // cycle 139, stage 2: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                    {
-                        float chains_[4];
+                    for (int j_ = 0; j_ < 1; ++j_) {
+                        uint32_t words_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                        tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
                     }
+                    tensor_memory_wait_store();
+                }
+                dependence5.arrive(count_dependence5 + n - 2);
+                // cycle 226, stage 1: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
+                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
                 }
-                // cycle 96, stage 2: store ffma.p_26 to p_26
-                channel_p_26.producer_acquire(count_p_26 + n - 1);
+                // cycle 343, stage 1: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
                 {
-                    float p_26_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
+                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
+                }
+                dependence1.wait(count_dependence1 + n - 2);
+                // cycle 139, stage 2: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
+                {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_p_26.slot(count_p_26 + n - 1) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
+                    for (int j_ = 0; j_ < 1; ++j_) {
+                        uint32_t words_[16];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                        tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                    }
+                    tensor_memory_wait_store();
                 }
-                channel_p_26.producer_commit(count_p_26 + n - 1);
-                if (thread.warp == 0) {
-                    channel_z_20.consumer_wait(count_z_20 + n - 4);
-                    fence_async_shared();
-                }
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 6);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 4);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 4), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 4) % 2 * 64, tensor_memory + 256 + (n - 4) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 4));
-                    dependence0.completed(count_dependence0 + n - 4);
-                    dependence1.completed(count_dependence1 + n - 4);
-                }
-                __syncwarp();
-                scheduling_fence(opaque, p_23);
-                dependence0.wait(count_dependence0 + n - 5);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 5) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 5);
-                if (thread.warp == 0) {
-                    channel_z_20.consumer_wait(count_z_20 + n - 3);
-                    fence_async_shared();
-                }
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 5);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 3);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 3), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 3) % 2 * 64, tensor_memory + 256 + (n - 3) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 3));
-                    dependence0.completed(count_dependence0 + n - 3);
-                    dependence1.completed(count_dependence1 + n - 3);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 4);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 4) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 4);
-                if (thread.warp == 0) {
-                    channel_z_20.consumer_wait(count_z_20 + n - 2);
-                    fence_async_shared();
-                }
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 4);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 2);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 2), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 2) % 2 * 64, tensor_memory + 256 + (n - 2) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 2));
-                    dependence0.completed(count_dependence0 + n - 2);
-                    dependence1.completed(count_dependence1 + n - 2);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 3);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 3) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 3);
-                if (thread.warp == 0) {
-                    channel_z_20.consumer_wait(count_z_20 + n - 1);
-                    fence_async_shared();
-                }
-                if (thread.warp == 0) dependence3.wait(count_dependence3 + n - 3);
-                if (thread.warp == 0) dependence5.wait(count_dependence5 + n - 1);
-                // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                if (thread.warp == 0 && elect_one()) {
-                    const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 1), 8192);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_mma_f16(tensor_memory + 352 + (n - 1) % 2 * 64, tensor_memory + 256 + (n - 1) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                    tcgen05_commit(channel_z_20.empty(count_z_20 + n - 1));
-                    dependence0.completed(count_dependence0 + n - 1);
-                    dependence1.completed(count_dependence1 + n - 1);
-                }
-                __syncwarp();
-                dependence0.wait(count_dependence0 + n - 2);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 2) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 2);
-                dependence0.wait(count_dependence0 + n - 1);
-                // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                {
-                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (n - 1) % 2 * 64 + (thread.warp % 4 << 21));
-                }
-                dependence3.arrive(count_dependence3 + n - 1);
+                dependence5.arrive(count_dependence5 + n - 1);
             } else {
-                for (int32_t i = 0; i < n + 6; ++i) {
-                    if (uint32_t(i) < uint32_t(n)) {
-                        if (thread.warp == 0) channel_s_s_2.consumer_wait(count_s_s_2 + i);
-                        if (uint32_t(i - 2) < uint32_t(n) && thread.warp == 0) dependence4.wait(count_dependence4 + i - 2);
-                        // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
-                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + i % 2 * 64, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
-                            tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + i));
-                            dependence2.completed(count_dependence2 + i);
-                        }
-                        __syncwarp();
+                for (int32_t i = 0; i < n; ++i) {
+                    dependence2.wait(count_dependence2 + i);
+                    // cycle 258, stage 0: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
+                    {
+                        tensor_memory_load_tile<32>(s_9, tensor_memory + (thread.warp % 4 << 21));
                     }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 0, stage 2: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                    dependence4.arrive(count_dependence4 + i);
+                    // cycle 599, stage 0: reduce_max.p_23 (tests/kernels/ttgir/straight.sm100.ttgir:56:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
                         {
+                            float chains_[4];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = -INFINITY;
-                            {
-                                float chains_[4];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
-                            }
+                            for (int i_ = 0; i_ < 4; ++i_) chains_[i_] = -INFINITY;
                             #pragma unroll
-                            for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
-                        }
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) s_9_age1[i_] = s_9[((i_ & 31))];
-                    if (uint32_t(i - 1) < uint32_t(n)) {
-                        scheduling_fence(opaque, p_23);
-                        if (uint32_t(i - 1) < uint32_t(n)) dependence2.wait(count_dependence2 + i - 1);
-                        // cycle 66, stage 1: get.s_9 (tests/kernels/ttgir/straight.sm100.ttgir:40:19)
-                        {
-                            tensor_memory_load_tile<32>(s_9, tensor_memory + (i - 1) % 2 * 64 + (thread.warp % 4 << 21));
-                        }
-                        dependence4.arrive(count_dependence4 + i - 1);
-                    }
-                    if (uint32_t(i - 2) < uint32_t(n)) {
-                        // cycle 96, stage 2: store ffma.p_26 to p_26
-                        channel_p_26.producer_acquire(count_p_26 + i - 2);
-                        {
-                            float p_26_[32];
+                            for (int i_ = 0; i_ < 32; ++i_) chains_[i_ % 4] = fmaxf(chains_[i_ % 4], s_9[((i_ & 31))]);
                             #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9_age1[(((2 * i_) & 31))], s_9_age1[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26_[2 * i_], p_26_[2 * i_ + 1]);
+                            for (int i_ = 0; i_ < 4; ++i_) p_23[0] = fmaxf(p_23[0], chains_[i_]);
+                        }
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) p_23[i_] = fmaxf(p_23[i_], __shfl_xor_sync(~0u, p_23[i_], 16));
+                    }
+                    // cycle 754, stage 0: ffma.p_26 (tests/kernels/ttgir/straight.sm100.ttgir:63:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) unpair(fma_pair(float2{s_9[(((2 * i_) & 31))], s_9[(((2 * i_ + 1) & 31))]}, float2{0.125f, 0.125f}, negate_pair(float2{p_23[0], p_23[0]})), p_26[2 * i_], p_26[2 * i_ + 1]);
+                    }
+                    // cycle 871, stage 0: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(p_26[((i_ & 31))]);
+                    }
+                    dependence1.wait(count_dependence1 + i + 1);
+                    // cycle 1195, stage 0: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
+                    {
+                        #pragma unroll
+                        for (int j_ = 0; j_ < 1; ++j_) {
+                            uint32_t words_[16];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_)
-                                shared_at<float>(channel_p_26.slot(count_p_26 + i - 2) + (((i_ & 31)) * 128 + thread.index) * sizeof(float)) = p_26_[((i_ & 31))];
+                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
+                            tensor_memory_store<16>(tensor_memory + 128 + (thread.warp % 4 << 21) + 16 * j_, words_);
                         }
-                        channel_p_26.producer_commit(count_p_26 + i - 2);
+                        tensor_memory_wait_store();
                     }
-                    if (uint32_t(i - 5) < uint32_t(n)) {
-                        if (thread.warp == 0) {
-                            channel_z_20.consumer_wait(count_z_20 + i - 5);
-                            fence_async_shared();
-                        }
-                        if (uint32_t(i - 7) < uint32_t(n) && thread.warp == 0) dependence3.wait(count_dependence3 + i - 7);
-                        if (uint32_t(i - 5) < uint32_t(n) && thread.warp == 0) dependence5.wait(count_dependence5 + i - 5);
-                        // cycle 128, stage 5: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
-                        if (thread.warp == 0 && elect_one()) {
-                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i - 5), 8192);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                            tcgen05_mma_f16(tensor_memory + 352 + (i - 5) % 2 * 64, tensor_memory + 256 + (i - 5) % 2 * 32 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
-                            tcgen05_commit(channel_z_20.empty(count_z_20 + i - 5));
-                            dependence0.completed(count_dependence0 + i - 5);
-                            dependence1.completed(count_dependence1 + i - 5);
-                        }
-                        __syncwarp();
-                    }
-                    if (uint32_t(i - 6) < uint32_t(n)) {
-                        if (uint32_t(i - 6) < uint32_t(n)) dependence0.wait(count_dependence0 + i - 6);
-                        // cycle 158, stage 6: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
-                        {
-                            tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 352 + (i - 6) % 2 * 64 + (thread.warp % 4 << 21));
-                        }
-                        dependence3.arrive(count_dependence3 + i - 6);
-                    }
+                    dependence5.arrive(count_dependence5 + i);
                 }
             }
         }
-        if (thread.warp == 0) {
-            if (elect_one()) tcgen05_commit(drain_1);
-            __syncwarp();
-            mbarrier_wait(drain_1, drained % 2);
-            ++drained;
-            tcgen05_fence_after();
-        }
         tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
+        named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
-        count_s_s_2 += trips_0;
-        count_z_20 += trips_0;
-        count_p_26 += trips_0;
-        count_dependence0 += trips_0;
         count_dependence1 += trips_0;
         count_dependence2 += trips_0;
-        count_dependence3 += trips_0;
         count_dependence4 += trips_0;
         count_dependence5 += trips_0;
+    }
+    if (read_warp_index() - 4 < 4) {
+        registers_increase<200>();
+        // ---- group 3: 4 warps
+        ThreadCoordinates thread(4);
+        const DependenceBarrier<1> dependence0{memory + 32800};
+        const DependenceBarrier<1> dependence3{memory + 32824};
+        uint32_t count_dependence0 = 0;
+        uint32_t count_dependence3 = 0;
+        int32_t trips_0 = 0;
+        int32_t row_0;
+        uint32_t truncf_6[16];
+        float twill_once0_arg0[32];
+        // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
+        {
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_0 = v_row_ * 64;
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
+        trips_0 = max(0, 1);
+        {
+            // straight/for.0: 3 stages, an iteration every 528 cycles
+            const int32_t n = trips_0;
+            if (n >= 2) {
+                for (int32_t i = 2; i < n; ++i) {
+                    dependence0.wait(count_dependence0 + i - 2);
+                    // cycle 516, stage 2: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                    {
+                        tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                    }
+                    dependence3.arrive(count_dependence3 + i - 2);
+                }
+                dependence0.wait(count_dependence0 + n - 2);
+                // cycle 516, stage 2: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                {
+                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                }
+                dependence3.arrive(count_dependence3 + n - 2);
+                dependence0.wait(count_dependence0 + n - 1);
+                // cycle 516, stage 2: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                {
+                    tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                }
+                dependence3.arrive(count_dependence3 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    dependence0.wait(count_dependence0 + i);
+                    // cycle 1572, stage 0: get.result_29 (tests/kernels/ttgir/straight.sm100.ttgir:70:29)
+                    {
+                        tensor_memory_load_tile<32>(twill_once0_arg0, tensor_memory + 192 + (thread.warp % 4 << 21));
+                    }
+                    dependence3.arrive(count_dependence3 + i);
+                }
+            }
+        }
+        tcgen05_fence_before();
+        named_barrier_sync(tensor_memory_sync, 288);
+        tcgen05_fence_after();
+        count_dependence0 += trips_0;
+        count_dependence3 += trips_0;
         // truncf.6 (tests/kernels/ttgir/straight.sm100.ttgir:71:88)
         {
             #pragma unroll
@@ -2111,266 +965,310 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         }
         // store (tests/kernels/ttgir/straight.sm100.ttgir:73:5)
         {
-            named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_6, i_ * 4);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 24576 + i_ * 8 * 2 / 128 * 8192 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (thread.warp / 4 * 2 + thread.lane / 16) * 32 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_6, i_ * 4);
             fence_async_shared();
-            named_barrier_sync(group_1_barrier, 128);
+            named_barrier_sync(group_3_barrier, 128);
             if (thread.leader) {
-                tma_store(&map_o_desc, memory, 0, row_0);
+                tma_store(&map_o_desc, memory + 24576, 0, row_0);
                 tma_commit();
             }
         }
         if (thread.leader) tma_wait_read<0>();
     }
     if (read_warp_index() - 8 < 4) {
-        registers_increase<224>();
-        // ---- group 2: 4 warps
-        ThreadCoordinates thread(8);
-        const Channel<2, 16384, Filling::threads> channel_p_26{memory + 24576, memory + 57376};
-        const DependenceBarrier<2> dependence1{memory + 57424};
-        const DependenceBarrier<2> dependence5{memory + 57488};
-        uint32_t count_p_26 = 0;
-        uint32_t count_dependence1 = 0;
-        uint32_t count_dependence5 = 0;
-        int32_t trips_0 = 0;
-        float p_27[32];
-        float p_27_age1[32];
-        trips_0 = max(0, 1);
-        {
-            // straight/for.0: 7 stages, an iteration every 260 cycles
-            const int32_t n = trips_0;
-            if (n >= 6) {
-                channel_p_26.consumer_wait(count_p_26);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26);
-                channel_p_26.consumer_wait(count_p_26 + 1);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + 1);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + 0 % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5);
-                for (int32_t i = 6; i < n; ++i) {
-                    channel_p_26.consumer_wait(count_p_26 + i - 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                    // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                    {
-                        float read_0[32];
-                        const uint32_t read_0_at = channel_p_26.slot(count_p_26 + i - 4);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                    }
-                    channel_p_26.consumer_release(count_p_26 + i - 4);
-                    dependence1.wait(count_dependence1 + i - 3);
-                    // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                    {
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 1; ++j_) {
-                            uint32_t words_[16];
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                            tensor_memory_store<16>(tensor_memory + 256 + (i - 5) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                        }
-                        tensor_memory_wait_store();
-                    }
-                    dependence5.arrive(count_dependence5 + i - 5);
-                }
-                channel_p_26.consumer_wait(count_p_26 + n - 4);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 4);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 4);
-                if (n > 6) dependence1.wait(count_dependence1 + n - 7);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 5) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 5);
-                channel_p_26.consumer_wait(count_p_26 + n - 3);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 3);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 3);
-                dependence1.wait(count_dependence1 + n - 6);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 4) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 4);
-                channel_p_26.consumer_wait(count_p_26 + n - 2);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 2);
-                dependence1.wait(count_dependence1 + n - 5);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 3) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 3);
-                channel_p_26.consumer_wait(count_p_26 + n - 1);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
-                {
-                    float read_0[32];
-                    const uint32_t read_0_at = channel_p_26.slot(count_p_26 + n - 1);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
-                }
-                channel_p_26.consumer_release(count_p_26 + n - 1);
-                dependence1.wait(count_dependence1 + n - 4);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 2) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 2);
-                dependence1.wait(count_dependence1 + n - 3);
-                // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
-                {
-                    #pragma unroll
-                    for (int j_ = 0; j_ < 1; ++j_) {
-                        uint32_t words_[16];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27[(((2 * (16 * j_ + i_) + 0) & 31))], p_27[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                        tensor_memory_store<16>(tensor_memory + 256 + (n - 1) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
-                    }
-                    tensor_memory_wait_store();
-                }
-                dependence5.arrive(count_dependence5 + n - 1);
-            } else {
-                for (int32_t i = 0; i < n + 6; ++i) {
-                    if (uint32_t(i - 4) < uint32_t(n)) {
-                        channel_p_26.consumer_wait(count_p_26 + i - 4);
-                    }
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) p_27_age1[i_] = p_27[((i_ & 31))];
-                    if (uint32_t(i - 4) < uint32_t(n)) {
-                        // cycle 56, stage 4: exp2.p_27 (tests/kernels/ttgir/straight.sm100.ttgir:64:13)
+        registers_decrease<24>();
+        if (read_warp_index() - 8 < 1) {
+            // ---- group 0: 1 warps
+            ThreadCoordinates thread(8);
+            const Channel<1, 16384> channel_s_s_2{memory, memory + 32768};
+            const Channel<1, 8192, Filling::cp_async> channel_z_20{memory + 16384, memory + 32784};
+            uint32_t count_s_s_2 = 0;
+            uint32_t count_z_20 = 0;
+            int32_t trips_0 = 0;
+            int32_t row_0;
+            // muli.row_0 (tests/kernels/ttgir/straight.sm100.ttgir:28:14)
+            {
+                const int32_t v_row_ = int32_t(blockIdx.x);
+                row_0 = v_row_ * 64;
+            }
+            trips_0 = max(0, 1);
+            {
+                // straight/for.0: 3 stages, an iteration every 528 cycles
+                const int32_t n = trips_0;
+                if (n >= 2) {
+                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
+                    channel_s_s_2.producer_acquire(count_s_s_2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2), 16384);
                         {
-                            float read_0[32];
-                            const uint32_t read_0_at = channel_p_26.slot(count_p_26 + i - 4);
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + (((i_ & 31)) * 128 + thread.index) * sizeof(float));
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) p_27[i_] = exp2_approx(read_0[((i_ & 31))]);
+                            tma_load(channel_s_s_2.slot(count_s_s_2), &map_q_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
                         }
-                        if (uint32_t(i - 4) < uint32_t(n)) channel_p_26.consumer_release(count_p_26 + i - 4);
-                    }
-                    if (uint32_t(i - 5) < uint32_t(n)) {
-                        if (uint32_t(i - 7) < uint32_t(n)) dependence1.wait(count_dependence1 + i - 7);
-                        // cycle 60, stage 5: put.result (tests/kernels/ttgir/straight.sm100.ttgir:66:15)
                         {
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 1; ++j_) {
-                                uint32_t words_[16];
-                                #pragma unroll
-                                for (int i_ = 0; i_ < 16; ++i_) words_[i_] = pack_f16(p_27_age1[(((2 * (16 * j_ + i_) + 0) & 31))], p_27_age1[(((2 * (16 * j_ + i_) + 1) & 31))]);
-                                tensor_memory_store<16>(tensor_memory + 256 + (i - 5) % 2 * 32 + (thread.warp % 4 << 21) + 16 * j_, words_);
+                            tma_load(channel_s_s_2.slot(count_s_s_2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
+                        }
+                    }
+                    // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
+                    channel_s_s_2.producer_acquire(count_s_s_2 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 1), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 1), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 1) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
+                        }
+                    }
+                    for (int32_t i = 2; i < n; ++i) {
+                        // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
+                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
                             }
-                            tensor_memory_wait_store();
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
                         }
-                        dependence5.arrive(count_dependence5 + i - 5);
+                        // cycle 258, stage 2: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                        channel_z_20.producer_acquire(count_z_20 + i - 2);
+                        {
+                            const uint32_t to_ = channel_z_20.slot(count_z_20 + i - 2);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 16; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((v + ((row_0 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))));
+                            }
+                        }
+                        channel_z_20.producer_commit(count_z_20 + i - 2);
+                    }
+                    // cycle 258, stage 2: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                    channel_z_20.producer_acquire(count_z_20 + n - 2);
+                    {
+                        const uint32_t to_ = channel_z_20.slot(count_z_20 + n - 2);
+                        #pragma unroll 4
+                        for (uint32_t i_ = 0; i_ < 16; ++i_) {
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((v + ((row_0 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))));
+                        }
+                    }
+                    channel_z_20.producer_commit(count_z_20 + n - 2);
+                    // cycle 258, stage 2: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                    channel_z_20.producer_acquire(count_z_20 + n - 1);
+                    {
+                        const uint32_t to_ = channel_z_20.slot(count_z_20 + n - 1);
+                        #pragma unroll 4
+                        for (uint32_t i_ = 0; i_ < 16; ++i_) {
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((v + ((row_0 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))));
+                        }
+                    }
+                    channel_z_20.producer_commit(count_z_20 + n - 1);
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
+                        // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm100.ttgir:34:12)
+                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                        }
+                        // cycle 1314, stage 0: copy z_20 (tests/kernels/ttgir/straight.sm100.ttgir:53:9)
+                        channel_z_20.producer_acquire(count_z_20 + i);
+                        {
+                            const uint32_t to_ = channel_z_20.slot(count_z_20 + i);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 16; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<16>(to_ + v_ % 8 * 16 / 128 * 8192 + swizzle<128>((v_ / 8) * 128 + v_ % 8 * 16 % 128), ((v + ((row_0 + int32_t((v_ / 8))) * 64)) + int32_t((v_ % 8 * 8))));
+                            }
+                        }
+                        channel_z_20.producer_commit(count_z_20 + i);
                     }
                 }
             }
+            count_s_s_2 += trips_0;
+            count_z_20 += trips_0;
         }
-        tcgen05_fence_before();
-        named_barrier_sync(tensor_memory_sync, 256);
-        tcgen05_fence_after();
-        count_p_26 += trips_0;
-        count_dependence1 += trips_0;
-        count_dependence5 += trips_0;
+        if (read_warp_index() - 9 < 1) {
+            // ---- group 1: 1 warps
+            ThreadCoordinates thread(9);
+            const Channel<1, 16384> channel_s_s_2{memory, memory + 32768};
+            const Channel<1, 8192, Filling::cp_async> channel_z_20{memory + 16384, memory + 32784};
+            const DependenceBarrier<1> dependence0{memory + 32800};
+            const DependenceBarrier<1> dependence1{memory + 32808};
+            const DependenceBarrier<1> dependence2{memory + 32816};
+            const DependenceBarrier<1> dependence3{memory + 32824};
+            const DependenceBarrier<1> dependence4{memory + 32832};
+            const DependenceBarrier<1> dependence5{memory + 32840};
+            const uint32_t drain_1 = memory + 32856;
+            uint32_t drained = 0;
+            uint32_t count_s_s_2 = 0;
+            uint32_t count_z_20 = 0;
+            uint32_t count_dependence0 = 0;
+            uint32_t count_dependence1 = 0;
+            uint32_t count_dependence2 = 0;
+            uint32_t count_dependence3 = 0;
+            uint32_t count_dependence4 = 0;
+            uint32_t count_dependence5 = 0;
+            int32_t trips_0 = 0;
+            trips_0 = max(0, 1);
+            {
+                // straight/for.0: 3 stages, an iteration every 528 cycles
+                const int32_t n = trips_0;
+                if (n >= 2) {
+                    channel_s_s_2.consumer_wait(count_s_s_2);
+                    // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2) + 8192);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_commit(channel_s_s_2.empty(count_s_s_2));
+                        dependence2.completed(count_dependence2);
+                    }
+                    __syncwarp();
+                    channel_s_s_2.consumer_wait(count_s_s_2 + 1);
+                    dependence4.wait(count_dependence4);
+                    // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1) + 8192);
+                        const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + 1));
+                        tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                        tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + 1));
+                        dependence2.completed(count_dependence2 + 1);
+                    }
+                    __syncwarp();
+                    for (int32_t i = 2; i < n; ++i) {
+                        channel_s_s_2.consumer_wait(count_s_s_2 + i);
+                        dependence4.wait(count_dependence4 + i - 1);
+                        // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + i));
+                            dependence2.completed(count_dependence2 + i);
+                        }
+                        __syncwarp();
+                        channel_z_20.consumer_wait(count_z_20 + i - 2);
+                        fence_async_shared();
+                        dependence3.wait(count_dependence3 + i - 1);
+                        dependence5.wait(count_dependence5 + i - 2);
+                        // cycle 258, stage 2: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i - 2), 8192);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_commit(channel_z_20.empty(count_z_20 + i - 2));
+                            dependence0.completed(count_dependence0 + i - 2);
+                            dependence1.completed(count_dependence1 + i - 2);
+                        }
+                        __syncwarp();
+                    }
+                    channel_z_20.consumer_wait(count_z_20 + n - 2);
+                    fence_async_shared();
+                    if (n > 2) dependence3.wait(count_dependence3 + n - 3);
+                    dependence5.wait(count_dependence5 + n - 2);
+                    // cycle 258, stage 2: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 2), 8192);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_commit(channel_z_20.empty(count_z_20 + n - 2));
+                        dependence0.completed(count_dependence0 + n - 2);
+                        dependence1.completed(count_dependence1 + n - 2);
+                    }
+                    __syncwarp();
+                    channel_z_20.consumer_wait(count_z_20 + n - 1);
+                    fence_async_shared();
+                    dependence3.wait(count_dependence3 + n - 2);
+                    dependence5.wait(count_dependence5 + n - 1);
+                    // cycle 258, stage 2: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                    if (elect_one()) {
+                        const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + n - 1), 8192);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                        tcgen05_commit(channel_z_20.empty(count_z_20 + n - 1));
+                        dependence0.completed(count_dependence0 + n - 1);
+                        dependence1.completed(count_dependence1 + n - 1);
+                    }
+                    __syncwarp();
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
+                        channel_s_s_2.consumer_wait(count_s_s_2 + i);
+                        dependence4.wait(count_dependence4 + i + 1);
+                        // cycle 0, stage 0: dot.s_8 (tests/kernels/ttgir/straight.sm100.ttgir:39:8)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
+                            const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
+                            tcgen05_mma_f16(tensor_memory, descriptor_a, descriptor_b, instruction_descriptor(F16, F16, false, false, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 64, 64), 1);
+                            tcgen05_commit(channel_s_s_2.empty(count_s_s_2 + i));
+                            dependence2.completed(count_dependence2 + i);
+                        }
+                        __syncwarp();
+                        channel_z_20.consumer_wait(count_z_20 + i);
+                        fence_async_shared();
+                        dependence3.wait(count_dependence3 + i + 1);
+                        dependence5.wait(count_dependence5 + i);
+                        // cycle 1314, stage 0: dot.5 (tests/kernels/ttgir/straight.sm100.ttgir:69:6)
+                        if (elect_one()) {
+                            const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_z_20.slot(count_z_20 + i), 8192);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128, descriptor_b, instruction_descriptor(F16, F16, false, true, 64, 64), 0);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 8, descriptor_advance(descriptor_b, 2048), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 16, descriptor_advance(descriptor_b, 4096), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_mma_f16(tensor_memory + 192, tensor_memory + 128 + 24, descriptor_advance(descriptor_b, 6144), instruction_descriptor(F16, F16, false, true, 64, 64), 1);
+                            tcgen05_commit(channel_z_20.empty(count_z_20 + i));
+                            dependence0.completed(count_dependence0 + i);
+                            dependence1.completed(count_dependence1 + i);
+                        }
+                        __syncwarp();
+                    }
+                }
+            }
+            if (elect_one()) tcgen05_commit(drain_1);
+            __syncwarp();
+            mbarrier_wait(drain_1, drained % 2);
+            ++drained;
+            tcgen05_fence_after();
+            tcgen05_fence_before();
+            named_barrier_sync(tensor_memory_sync, 288);
+            tcgen05_fence_after();
+            count_s_s_2 += trips_0;
+            count_z_20 += trips_0;
+            count_dependence0 += trips_0;
+            count_dependence1 += trips_0;
+            count_dependence2 += trips_0;
+            count_dependence3 += trips_0;
+            count_dependence4 += trips_0;
+            count_dependence5 += trips_0;
+        }
     }
     tcgen05_fence_before();
     __syncthreads();
-    if (read_warp_index() == 0) tensor_memory_free<512>(tensor_memory);
+    if (read_warp_index() == 0) tensor_memory_free<256>(tensor_memory);
 }
 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
@@ -2393,11 +1291,11 @@ straight_launch(__half* q, __half* k, __half* v, __half* o, int32_t K, int grid_
     bool by_tma = reinterpret_cast<uintptr_t>(v) % 16 == 0;
     by_tma = by_tma && !tensor_map<2>(&map_z_20, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, v, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = allow_shared_memory<straight_tma_kernel>(58656)) return status;
-        straight_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 58656, stream>>>(map_q_desc, map_k_desc, map_o_desc, map_z_20, q, k, v, o, K);
+        if (const cudaError_t status = allow_shared_memory<straight_tma_kernel>(34000)) return status;
+        straight_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 34000, stream>>>(map_q_desc, map_k_desc, map_o_desc, map_z_20, q, k, v, o, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = allow_shared_memory<straight_kernel>(58656)) return status;
-    straight_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 58656, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, K);
+    if (const cudaError_t status = allow_shared_memory<straight_kernel>(34000)) return status;
+    straight_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 34000, stream>>>(map_q_desc, map_k_desc, map_o_desc, q, k, v, o, K);
     return cudaGetLastError();
 }

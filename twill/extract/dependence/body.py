@@ -11,10 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
+from twill.ir.distribution import distribution
 from twill.ir.loop import Carried, Loop, Module, Op, Raw, Scalar, Tensor, Value
-from twill.ops.axis_info import AxisAnalysis
+from twill.ops.axis_info import AxisAnalysis, element_bytes, moved_together
 from twill.ops.pointer_loads import copy_bytes, feeds_address, register_access
 from twill.ops.table import role
+
+LONGEST_ADDRESS = 200
+"""Operations that lead to the pointers of a store, at most, for which the width of its accesses is known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,29 @@ class Body:
         """Bytes of each access of a pointer load through registers; 0 where that can not be."""
         found = register_access(self._pointers, op)
         return found[0] if found else 0
+
+    def stored_at_once(self, op: Op) -> int:
+        """Bytes of each access of a store through pointers: neighbours that a thread holds go together where
+        their pointers and masks do. 0 where that is not known."""
+        pointers, value, *masks = op.operands
+        if not isinstance(value.type, Tensor) or not value.type.shape:
+            return 0
+        axis, size = len(value.type.shape) - 1, element_bytes(pointers.type)
+        layout = distribution(value.type.encoding, value.type.shape)
+        if layout is None or self._long(pointers):
+            return 0
+        together = moved_together(self._pointers, pointers, masks, axis)
+        return max(size, min(together, size * layout.side_by_side(axis)))
+
+    def _long(self, value: Value) -> bool:
+        """Whether more operations lead to a value than the analysis of addresses follows."""
+        found, queue = set[int](), [value]
+        while queue and len(found) <= LONGEST_ADDRESS:
+            maker = self.definer(queue.pop())
+            if maker is not None and maker.index not in found:
+                found.add(maker.index)
+                queue += maker.operands
+        return len(found) > LONGEST_ADDRESS
 
     def synchronous(self, op: Op) -> bool:
         """A pointer load of a tile, not of indices for addresses, that asynchronous copies can not

@@ -95,7 +95,7 @@ class _Classifier:
 
     def _convert(self, op: Op) -> tuple[Kind, str | None]:
         source, target = op.operands[0], op.result
-        if self._loaded(source) or _moves_nothing(source.type, target.type):
+        if self._loaded(source) or stays_in_threads(source.type, target.type):
             return "view", "layout"
         readers = self.body.readers(target)
         if readers and all(role(reader) in ("tma_store", "tma_reduce") for reader in readers):
@@ -195,7 +195,8 @@ def _all_of_it(op: Op) -> bool:
     return len(types) == 2 and len({prod(one.shape) for one in types if isinstance(one, Tensor)}) == 1
 
 
-def _moves_nothing(source: Type, target: Type) -> bool:
+def stays_in_threads(source: Type, target: Type) -> bool:
+    """Every thread holds the same elements of a tile in both layouts."""
     match source, target:
         case Tensor(shape, _, one), Tensor(_, _, other):
             here, there = distribution(one, shape), distribution(other, shape)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from twill.extract.dependence.body import Body
-from twill.extract.dependence.fold import Folding
+from twill.extract.dependence.fold import Folding, stays_in_threads
 from twill.extract.dependence.tiles import in_shared
 from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Kind, Tile, Work
@@ -61,19 +61,24 @@ def _work(
         case "load" if body.synchronous(op):
             return replace(plain, op=THROUGH_REGISTERS.get(body.access(op), BY_ELEMENT))
         case "store" if role(op) == "pointer_store":
-            return replace(plain, bounds=sum(_bounds(body, mask) for mask in op.operands[2:]))
+            bounds = sum(_bounds(body, mask) for mask in op.operands[2:])
+            return replace(plain, bounds=bounds, access=body.stored_at_once(op))
         case _:
             return plain
 
 
 def _bounds(body: Body, mask: Value) -> int:
-    """Instructions of the comparisons that a mask joins, for one element: two for one of 64 bits."""
+    """Instructions of the comparisons that a mask joins, for one element: two for one of 64 bits, and two to
+    pass what is found to the thread that stores."""
     maker = body.definer(mask)
     if maker is None:
         return 0
-    if role(maker) == "compare":
-        return 2 if element(maker.operands[0].type) == "i64" else 1
-    return sum(_bounds(body, value) for value in maker.operands if element(value.type) == "i1")
+    kinds = [element(value.type) for value in maker.operands]
+    if kinds and "i1" not in kinds:
+        return 2 if kinds[0] in ("i64", "f64") else 1
+    moved = role(maker) == "layout" and not stays_in_threads(maker.operands[0].type, mask.type)
+    joined = (value for value in maker.operands if element(value.type) == "i1")
+    return 2 * moved + sum(_bounds(body, value) for value in joined)
 
 
 def _branch(region: Region, tile_of: TileOf) -> Iterator[Work]:
