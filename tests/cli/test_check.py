@@ -98,6 +98,17 @@ def test_kept_schedules_hold(name: str, path: Path) -> None:
     assert status == 0, text
 
 
+def test_notes_and_reasons_are_marked_as_the_writers(schedule: Path, tmp_path: Path) -> None:
+    document = json.loads(schedule.read_text())
+    document["notes"] = ["no kernel is faster"]
+    document["reasons"] = [{"family": "registers", "text": "registers exclude 1023"}]
+    (tmp_path / "claims.json").write_text(json.dumps(document))
+    status, text = run("check", str(tmp_path / "claims.json"), GEMM, "--arch", "sm90")
+    assert status == 0, text
+    assert "not checked, the writer's: no kernel is faster\n" in text
+    assert "not checked, the writer's: registers exclude 1023\n" in text
+
+
 @pytest.mark.parametrize("loop", ["fa_fwd_causal.for.1", "fa_fwd_subtiled.for.0"])
 def test_ties_to_other_loops_are_named(loop: str) -> None:
     """The groups of a loop are those of other loops of the kernel."""

@@ -40,10 +40,10 @@ def check(
     --arch names another. It checks every rule on the numbers, computes the bounds again, and checks that the
     status follows from the evidence. Repeat the what-if options that the schedule was made with. The form of
     a generated kernel is found by itself: persistent, sub-tiles, divided waits, hand-offs that are counted.
-    Notes, reasons and times are the writer's and are not checked. A schedule made with --modulo-only is
-    checked against dependences and units alone. One of several loops of a generated kernel may keep
-    operations in the groups of the others: these ties are checked and named, and the status is of schedules
-    that keep them.
+    Notes, reasons and times are the writer's: they are not checked, and named as such. A schedule made with
+    --modulo-only is checked against dependences and units alone. One of several loops of a generated kernel
+    may keep operations in the groups of the others: these ties are checked and named, and the status is of
+    schedules that keep them.
 
     \b
     twill check out/schedule.json kernel.ttgir
@@ -71,6 +71,8 @@ def check(
     if document.options.modulo_only:
         held += " for dependences and units; the joint rules (groups, registers, memory) were not checked"
     click.echo(f"{problem.name}: {held}; {document.result.status}{_ties(document, case.problem)}")
+    for claim in (*document.result.notes, *(reason.text for reason in document.result.reasons)):
+        click.echo(f"  not checked, the writer's: {claim}")
     if prove:
         ctx.exit(_proved(document, tied(document, case.problem), time_limit))
 
