@@ -1344,7 +1344,7 @@ def rivals(
 def grouped(
     a, b, c, sizes, groups, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """c = a @ b.T for groups of blocks of rows, whose numbers are loaded; the programs take the blocks of all groups in turns."""
+    """c = a @ b.T for groups of blocks of rows, whose numbers are loaded; the programs take the blocks of all groups alternately."""
     b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
     c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
     columns, m, n = tl.cdiv(N, BLOCK_N), tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)

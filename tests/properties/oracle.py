@@ -216,7 +216,7 @@ def _anchored(windows: Mapping[str, Span], anchor: str) -> dict[str, Span]:
 
 
 def _extend(case: _Case, start: Starts, windows: Mapping[str, Span]) -> Iterator[Solution]:
-    """Gives the operation with the smallest window each of its starts in turn, as long as no rule breaks."""
+    """Gives the operation with the smallest window each of its starts, as long as no rule breaks."""
     case.visits[0] -= 1
     if case.visits[0] < 0:
         raise TooLargeError

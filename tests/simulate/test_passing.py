@@ -57,7 +57,7 @@ def test_both_groups_are_held_for_half_of_the_way() -> None:
 
 
 def test_an_iteration_takes_longer_by_it() -> None:
-    """Where the groups wait for each other's tiles in turn, by both halves of the way at most."""
+    """Where the groups wait alternately for each other's tiles, by both halves of the way at most."""
     made, one = converted()
     ((path, cycles),) = intervals(made, (one,)).items()
     free = intervals(made, (with_rate(one, 1e9),))[path]

@@ -65,7 +65,7 @@ def test_a_loop_beside_its_copy_falls_into_pairs() -> None:
     assert found >= 40  # the others resemble themselves in more ways
 
 
-def test_schedules_in_turn_are_valid_and_shifted() -> None:
+def test_symmetric_schedules_are_valid_and_shifted() -> None:
     found = 0
     for random in map(Random, range(40)):
         problem = _twice(tiny_problem(random, 3))

@@ -89,7 +89,7 @@ def test_no_example_spills_or_has_its_products_serialized(kernel: str, tmp_path:
 
 
 @pytest.mark.parametrize("kernel", ["fa_bwd", "fa_bwd_subtiled"])
-def test_registers_of_products_are_free_when_the_loop_turns(kernel: str) -> None:
+def test_registers_of_products_are_free_at_the_back_edge(kernel: str) -> None:
     (loop,) = (
         s
         for group in program(kernel).groups

@@ -50,7 +50,7 @@ def rows() -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
 def in_registers(
     made: np.ndarray[tuple[int, ...], np.dtype[np.float32]],
 ) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """As wgmma has them: two of one row, two of the other, by turns."""
+    """As wgmma has them: two of one row, two of the other, alternately."""
     return np.ascontiguousarray(made.reshape(THREADS, ROWS, COLUMNS // 2, 2).transpose(0, 2, 1, 3))
 
 

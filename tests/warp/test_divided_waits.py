@@ -60,7 +60,7 @@ def test_a_follower_stays_behind(group: int, name: str) -> None:
 
 
 def test_a_thread_goes_through_a_row_before_the_next() -> None:
-    """Its 64 elements are pairs of neighbours of two rows by turns."""
+    """Its 64 elements are pairs of neighbours of two rows, alternately."""
     order = [j % 32 // 2 * 4 + j // 32 * 2 + j % 2 for j in range(64)]
     assert "const int i_ = j_ % 32 / 2 * 4 + j_ / 32 * 2 + j_ % 2; true" in source(program(KERNEL))
     assert sorted(order) == list(range(64))

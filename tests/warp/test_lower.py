@@ -108,7 +108,7 @@ def test_products_are_issued_whole_on_request() -> None:
     )
 
 
-def test_groups_take_turns_at_the_tensor_core() -> None:
+def test_groups_alternate_at_the_tensor_core() -> None:
     orders = program("fa_fwd_subtiled").orders
     assert [(order.signaller, order.waiter) for order in orders] == [(1, 2), (2, 1)] or [
         (o.signaller, o.waiter) for o in orders
@@ -134,7 +134,7 @@ def test_an_older_maximum_is_kept() -> None:
 
 
 @pytest.mark.parametrize(("kernel", "group"), [("fa_fwd", 1), ("fa_fwd_subtiled", 1), ("fa_fwd_subtiled", 2)])
-def test_nothing_is_in_flight_when_a_loop_turns(kernel: str, group: int) -> None:
+def test_nothing_is_in_flight_at_the_back_edge(kernel: str, group: int) -> None:
     """After the last MMA of an interval comes a wait for it, though what reads it is in the next one."""
     steady = loop(kernel, group).steady
     last = max(i for i, statement in enumerate(steady) if isinstance(statement, MmaIssue))
@@ -176,10 +176,10 @@ def test_few_waits() -> None:
 @pytest.mark.parametrize("kernel", EXAMPLES)
 def test_shared_memory_is_disjoint_and_fits(kernel: str) -> None:
     made = program(kernel)
-    first = [channel for channel in made.channels if channel.turns[:1] in ((), (channel.id,))]
+    first = [channel for channel in made.channels if channel.sharers[:1] in ((), (channel.id,))]
     spans = [(channel.offset, channel.offset + channel.depth * channel.stride) for channel in first]
-    for channel in made.channels:  # those in turn lie in the slots of the first
-        assert channel.offset == made.channel(channel.turns[0] if channel.turns else channel.id).offset
+    for channel in made.channels:  # those that share slots lie in the slots of the first
+        assert channel.offset == made.channel(channel.sharers[0] if channel.sharers else channel.id).offset
     spans += [
         (buffer.offset, buffer.offset + buffer.bytes) for buffer in made.buffers if buffer.overlays is None
     ]

@@ -87,30 +87,30 @@ def test_a_release_before_the_store_has_read_is_found() -> None:
         check(made, warp.id, (a for a in actions if not isinstance(a.statement, StoreWait)))
 
 
-TURNS = ("warp_group_dot_16", "warp_group_dot_20")
+SHARERS = ("warp_group_dot_16", "warp_group_dot_20")
 """The two tiles of dQ of an iteration."""
 
 
-def test_two_tiles_leave_through_the_same_slot_in_turn() -> None:
+def test_two_tiles_leave_through_one_shared_slot() -> None:
     made = program("fa_bwd_subtiled")
-    first, second = map(made.channel, TURNS)
-    assert first.turns == second.turns == TURNS
+    first, second = map(made.channel, SHARERS)
+    assert first.sharers == second.sharers == SHARERS
     assert (first.depth, first.offset) == (second.depth, second.offset) == (1, first.offset)
     assert [first.fill(n) for n in range(2)] == [0, 2]
     assert [second.fill(n) for n in range(2)] == [1, 3]
-    assert first.owner == second.owner == TURNS[0]
+    assert first.slot_owner == second.slot_owner == SHARERS[0]
     assert not any(s.staged for group in made.groups for s in _steady(group) if isinstance(s, StoreTile))
     text = source(made)
     assert "Channel<1, 32768, Filling::threads, 1, 2, 1> channel_warp_group_dot_20" in text
-    assert text.count(f"{TURNS[0]}.init(") == 1
-    assert f"{TURNS[1]}.init(" not in text
+    assert text.count(f"{SHARERS[0]}.init(") == 1
+    assert f"{SHARERS[1]}.init(" not in text
 
 
 def test_a_turn_out_of_order_is_found() -> None:
     """The second tile, filled as if it were the first one."""
     made = program("fa_bwd_subtiled")
-    swapped = TURNS[::-1]
-    channels = tuple(replace(one, turns=swapped) if one.turns else one for one in made.channels)
+    swapped = SHARERS[::-1]
+    channels = tuple(replace(one, sharers=swapped) if one.sharers else one for one in made.channels)
     with pytest.raises(HazardError):
         explore(replace(made, channels=channels), same(2))
 

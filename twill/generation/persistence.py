@@ -1,7 +1,7 @@
 """Whether a kernel is made persistent where the user leaves that open.
 
-A thread block that walks over programs of the grid loads the next tile while it stores one, or computes
-several tiles in turns (`warp.tiles_in_flight`). Thread blocks that share an SM instead hide each other's
+A thread block that walks over programs of the grid loads the next tile while it stores one, or alternates
+between several tiles (`warp.tiles_in_flight`). Thread blocks that share an SM instead hide each other's
 waits inside of loops, but they start together and have the same length: they fill their pipelines and store
 their tiles at the same time. On an H200 (8192 x 8192 x 4096, tiles of 128 x 128 x 64, medians of 9 in random
 order) two tiles in flight take 0.742 ms where two thread blocks take 0.838, and 0.407 where they take 0.438
@@ -64,8 +64,8 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
 
     Nor where several thread blocks share an SM, and it would have fewer tiles at a time, which hide waits
     that no prediction knows; fewer threads that copy tiles from places which are loaded (the tiles in flight
-    share those of one thread block); or arithmetic beside no MMA: tiles in flight have the tensor core in
-    turns, where thread blocks overlap the arithmetic of one with the MMAs of another. (On an H200, weights
+    share those of one thread block); or arithmetic beside no MMA: tiles in flight alternate at the tensor
+    core, where thread blocks overlap the arithmetic of one with the MMAs of another. (On an H200, weights
     unpacked from 4 bits: 0.424 ms persistent, 0.315 not; blocks of fp8 scaled in registers: 0.392 and 0.319.)
 
     Programs that may return early are made persistent only where one thread block alone has an SM, and gets

@@ -44,6 +44,11 @@ Filling: TypeAlias = Literal["tma", "threads", "cp_async", "mma"]
 it, the completion of their asynchronous copies (cp.async), or of an MMA whose accumulator the slot is."""
 
 
+def slot_owner(channel: str, sharers: tuple[str, ...]) -> str:
+    """The channel that has the slots and barriers of a channel: itself, or the first that fills them."""
+    return sharers[0] if sharers else channel
+
+
 @dataclass(frozen=True, slots=True)
 class Channel:
     """A multi-buffered channel of `depth` slots, each with a full and an empty barrier (CUTLASS: a pipeline
@@ -76,19 +81,19 @@ class Channel:
     alternating: tuple[tuple[int, ...], ...] = ()
     """Where several tiles are in flight: the consumers of each, which all release slots by threads. Every
     slot is of one tile, and the consumers of that one alone wait for it and release it."""
-    turns: tuple[str, ...] = ()
-    """Channels of one loop that fill the same slots in turn, with the same barriers: their ids, its own among
-    them, in the order in which every iteration fills them. Empty: the slots are its own."""
+    sharers: tuple[str, ...] = ()
+    """Channels of one loop that share slots and barriers: their ids, its own among them, in the order in
+    which every iteration fills the slots. Empty: the slots are its own."""
 
     @property
-    def owner(self) -> str:
-        """The channel that its slots and barriers belong to: itself, or the first that fills them."""
-        return self.turns[0] if self.turns else self.id
+    def slot_owner(self) -> str:
+        """The channel that its slots and barriers belong to."""
+        return slot_owner(self.id, self.sharers)
 
     def fill(self, number: int) -> int:
         """The number of a fill among all fills of the slots, from its sequence number in this channel. Slot
         and phase follow from it, as they follow from the sequence number where the slots are its own."""
-        return number * len(self.turns) + self.turns.index(self.id) if self.turns else number
+        return number * len(self.sharers) + self.sharers.index(self.id) if self.sharers else number
 
     @property
     def multicast(self) -> bool:

@@ -159,7 +159,7 @@ def _taken(group: _Group, branch: If | While) -> bool:
 def _fill(group: _Group, action: Action, channel: str, iteration: Iteration) -> tuple[str, int]:
     """Whose slots a channel fills, and the number of a fill of it among all fills of these."""
     one = group.block.program.channel(channel)
-    return one.owner, one.fill(action.sequence(channel, iteration))
+    return one.slot_owner, one.fill(action.sequence(channel, iteration))
 
 
 def _slot(group: _Group, action: Action, channel: str, iteration: Iteration) -> tuple[str, int]:

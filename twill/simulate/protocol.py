@@ -91,7 +91,7 @@ class Protocol:
         members = 1 + max(group.id for group in program.groups)
         places = {channel.id: i for i, channel in placed(program.channels)}
         return Protocol(
-            {channel.id: (places[channel.owner], channel) for channel in program.channels},
+            {channel.id: (places[channel.slot_owner], channel) for channel in program.channels},
             {order.id: (i, order) for i, order in placed(program.orders)},
             {one.id: (i, one) for i, one in placed(program.dependences)},
             frozenset(group + block * members for group in program.synchronized),

@@ -141,7 +141,7 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
 def _fill(run: _Run, name: str, number: int) -> tuple[str, int]:
     """Whose slots a channel fills, and the number of a fill of it among all fills of these."""
     channel = run.program.channel(name)
-    return channel.owner, channel.fill(number)
+    return channel.slot_owner, channel.fill(number)
 
 
 def _learn(run: _Run, kind: str, name: str, number: int, agent: Agent) -> None:
@@ -241,12 +241,12 @@ def _slot(run: _Run, agent: Agent, channel: str, what: str, number: int | None, 
     them too."""
     one = run.program.channel(channel)
     overlaid = (run.program.channel(buffer.overlays) for buffer in run.program.buffers if buffer.overlays)
-    if not any(other.owner == one.owner for other in overlaid):
+    if not any(other.slot_owner == one.slot_owner for other in overlaid):
         return
     slot = None if number is None else one.fill(number) % one.depth
     slots = (0, one.depth) if slot is None else (slot, slot + 1)
     run.time[agent] = run.time.get(agent, 0) + 1
-    access = _Access(agent, run.time[agent], f"{SLOTS}{one.owner}", slots, writes, what)
+    access = _Access(agent, run.time[agent], f"{SLOTS}{one.slot_owner}", slots, writes, what)
     for other in run.accesses:
         if other.tile == access.tile:
             _check(run, other, access)

@@ -197,7 +197,7 @@ def _note(clock: Clock, group: Group, action: Action, name: str, came: float, cy
 def _fill(clock: Clock, action: Action, name: str, when: At) -> tuple[str, int]:
     """Of a statement on a channel: whose slots it has, and which of their fills is meant."""
     channel = clock.model.protocol.channels[name][1]
-    return channel.owner, channel.fill(action.sequence(name, when.iteration))
+    return channel.slot_owner, channel.fill(action.sequence(name, when.iteration))
 
 
 def _room(clock: Clock, group: Group, action: Action, name: str) -> None:

@@ -166,7 +166,7 @@ def issue(clock: Clock, group: Group, action: Action, statement: MmaIssue) -> No
         for slot in statement.completion.slots:
             channel = clock.model.protocol.channels[slot.channel][1]
             number = channel.fill(action.sequence(slot.channel, slot.iteration))
-            arrive(clock.barriers.empty, (channel.owner, number), done)
+            arrive(clock.barriers.empty, (channel.slot_owner, number), done)
         for phase in statement.completion.barriers:
             number = action.sequence(phase.barrier, phase.iteration)
             arrive(clock.barriers.arrived, (phase.barrier, number), done)

@@ -203,7 +203,7 @@ def _cycles(parts: Sequence[PlannedLoop], op: Op) -> str:
 def _notes(parts: Sequence[PlannedLoop], memory: SharedMemoryPlan) -> Iterable[str]:
     for channel in memory.channels:
         ends = f"group {channel.producer} to {channel.consumers}"
-        whose = "" if channel.owner == channel.id else f", those of {channel.owner}"
+        whose = "" if channel.slot_owner == channel.id else f", those of {channel.slot_owner}"
         yield f"channel {channel.id}: {channel.depth} slots of {channel.stride} bytes, {ends}{whose}"
         if shared := [tensor.name for tensor in channel.tensors if tensor.multicast is not None]:
             yield (

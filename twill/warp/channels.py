@@ -13,7 +13,7 @@ from math import prod
 from re import search
 
 from twill.diagnostics import TwillError
-from twill.ir.channels import Filling, SlotTensor
+from twill.ir.channels import Filling, SlotTensor, slot_owner
 from twill.ir.loop import (
     DotOperand,
     Encoding,
@@ -73,18 +73,18 @@ class ChannelPlan:
     """How often a thread block fills a slot of it, where that is constant: more slots are of no use."""
     alternating: tuple[tuple[int, ...], ...] = ()
     """As `ir.channels.Channel.alternating`."""
-    turns: tuple[str, ...] = ()
-    """As `ir.channels.Channel.turns`."""
+    sharers: tuple[str, ...] = ()
+    """As `ir.channels.Channel.sharers`."""
 
     @property
-    def owner(self) -> str:
-        """As `ir.channels.Channel.owner`."""
-        return self.turns[0] if self.turns else self.id
+    def slot_owner(self) -> str:
+        """As `ir.channels.Channel.slot_owner`."""
+        return slot_owner(self.id, self.sharers)
 
     @property
     def bytes(self) -> int:
         """Of its slots with their barriers; nothing where these are another channel's."""
-        return (self.stride + BARRIERS) * self.depth if self.owner == self.id else 0
+        return (self.stride + BARRIERS) * self.depth if self.slot_owner == self.id else 0
 
     @property
     def local(self) -> bool:
@@ -459,7 +459,7 @@ def deepen(
                 f"there is no channel {name!r}",
                 help=f"the channels: {', '.join(channel.id for channel in channels)}",
             )
-    every, channels = channels, tuple(channel for channel in channels if channel.owner == channel.id)
+    every, channels = channels, tuple(channel for channel in channels if channel.slot_owner == channel.id)
     depths = _fitting(channels, available, given)
     limits = {
         channel.id: min(LOCAL if channel.local else most, channel.fills or most)
@@ -467,7 +467,7 @@ def deepen(
         if channel.id not in given and not channel.once and (channel.local or _runs_ahead(channel, channels))
     }
     depths = _raised(depths, {channel.id: _bytes(channel) for channel in channels}, limits, available)
-    return tuple(replace(channel, depth=depths[channel.owner]) for channel in every)
+    return tuple(replace(channel, depth=depths[channel.slot_owner]) for channel in every)
 
 
 def _runs_ahead(channel: ChannelPlan, channels: Iterable[ChannelPlan]) -> bool:

@@ -45,13 +45,13 @@ def chosen(module: Module, loops: Sequence[Scheduled], target: Target, options: 
     except SharedMemoryError:
         if options.tiles is not None:
             raise
-        return _with_slots_in_turn(plain)
+        return _with_shared_slots(plain)
 
 
-def _with_slots_in_turn(plain: Design) -> Plan:
+def _with_shared_slots(plain: Design) -> Plan:
     """The plan in which channels of one kind fill the same slots, where memory does not suffice otherwise.
     Raises SharedMemoryError where it does not suffice then."""
-    design = replace(plain, in_turn="all")
+    design = replace(plain, share_slots="all")
     plan = planned(design)
     return _with_barriers(design, plan) if plain.target.accumulators == "tensor memory" else plan
 
@@ -228,7 +228,7 @@ def _with_store_warp(plain: Design) -> Plan | None:
     if all(task.group != group.id for part in parts for task in part.tasks):
         return None
     design = replace(plain, parts=parts, granted=(*plain.granted, group))
-    return _storing(design, plain) or _storing(replace(design, in_turn="stored"), plain)
+    return _storing(design, plain) or _storing(replace(design, share_slots="stored"), plain)
 
 
 def _storing(design: Design, plain: Design) -> Plan | None:
@@ -238,14 +238,14 @@ def _storing(design: Design, plain: Design) -> Plan | None:
     except TwillError:  # shared memory: everything else is as in the plan without
         return None
     widths = thread_block.widths(plain.granted, plan.memory.channels)
-    kept = _arrive_in_time(plan) if design.in_turn else _kept(plan, plain.options)
+    kept = _arrive_in_time(plan) if design.share_slots else _kept(plan, plain.options)
     return plan if kept and all(widths[one.id] == one.warps for one in plain.granted) else None
 
 
 def _arrive_in_time(plan: Plan) -> bool:
-    """Whether channels fill slots in turn, and a load into every slot of the loops takes no longer to arrive
+    """Whether channels share slots, and a load into every slot of the loops takes no longer to arrive
     than the slot is free in the schedule: from the end of its last read to the first of the next tile."""
-    return any(channel.turns for channel in plan.memory.plans) and all(
+    return any(channel.sharers for channel in plan.memory.plans) and all(
         _free(part, channel) >= part.scheduled.machine.loads.arrival
         for channel in plan.memory.plans
         if channel.filled_by in LOADED and not channel.once

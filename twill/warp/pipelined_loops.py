@@ -340,10 +340,10 @@ def _latest(group: Group, event: Event) -> Time:
 
 def _used_next(group: Group, channel: ChannelPlan) -> tuple[list[Time], list[Time]]:
     """When this group reads, and when a slot of a channel is filled, the next time: by the channel itself, or
-    by another one that fills the same slots in turn."""
-    turns = channel.turns or (channel.id,)
-    back, turn = divmod(turns.index(channel.id) + channel.depth, len(turns))
-    following = next(one for one in group.kernel.channels if one.id == turns[turn])
+    by another one that shares its slots."""
+    sharers = channel.sharers or (channel.id,)
+    back, at = divmod(sharers.index(channel.id) + channel.depth, len(sharers))
+    following = next(one for one in group.kernel.channels if one.id == sharers[at])
     later = back * group.scheduled.solution.interval
     reads = [
         other.start + later

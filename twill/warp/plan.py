@@ -35,11 +35,11 @@ from twill.warp.residency import (
     stays_in_cache,
 )
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
+from twill.warp.shared_slots import Which, with_shared_slots
 from twill.warp.stored_before import between, stored_by_several
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tiles_in_flight import TilesInFlight
-from twill.warp.turns import Which, in_turn
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +145,8 @@ class Design:
     """By group: the group that issues its MMAs."""
     reserved: int = 0
     """Bytes of shared memory for the barriers of tensor memory."""
-    in_turn: Which | None = None
-    """Channels of one kind that fill the same slots in turn; None: each has slots of its own."""
+    share_slots: Which | None = None
+    """Channels of one kind that share slots; None: each has slots of its own."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -168,8 +168,8 @@ def _channels(
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
     if target.completion == "commit group":
         channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
-    for scheduled, tasks in inside if design.in_turn else ():
-        channels = in_turn(code, scheduled, tasks, channels, design.in_turn or "stored")
+    for scheduled, tasks in inside if design.share_slots else ():
+        channels = with_shared_slots(code, scheduled, tasks, channels, design.share_slots or "stored")
     if design.options.pairs:
         if target.accumulators != "tensor memory":
             what = f"{target.name} has no MMAs of pairs of thread blocks"

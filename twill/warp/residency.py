@@ -189,7 +189,9 @@ def never_waits(granted: Sequence[Granted], plans: Sequence[ChannelPlan]) -> boo
 
 def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> bool:
     """Whether loads of several blocks do not run so far ahead that L2 loses what they share."""
-    loaded = [plan for plan in plans if plan.filled_by in LOADED and not plan.once and plan.owner == plan.id]
+    loaded = [
+        plan for plan in plans if plan.filled_by in LOADED and not plan.once and plan.slot_owner == plan.id
+    ]
     slots = sum(plan.depth * plan.stride for plan in loaded)
     return machine.residency is None or blocks <= 2 or blocks * slots <= machine.residency.in_flight
 
@@ -204,7 +206,7 @@ def hides_arrival(
     wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // (shortest * blocks)))
     most = {plan.id: plan.depth for plan in alone}
     return all(
-        plan.depth >= min(wanted * max(1, len(plan.turns)), most[plan.id])
+        plan.depth >= min(wanted * max(1, len(plan.sharers)), most[plan.id])
         for plan in plans
         if plan.filled_by in LOADED and not plan.once
     )

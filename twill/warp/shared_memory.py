@@ -263,13 +263,13 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
 def _one_after_the_other(plans: Sequence[ChannelPlan]) -> list[Channel]:
     """The channels, from address 0 on."""
     offset, channels, begins = 0, list[Channel](), dict[str, int]()
-    for plan in (one for one in plans if one.owner == one.id):
+    for plan in (one for one in plans if one.slot_owner == one.id):
         begins[plan.id] = offset
         offset += plan.stride * plan.depth
     for plan in plans:
         ends = (plan.id, plan.producer, plan.consumers)
-        slots = (plan.depth, plan.tensors, plan.filled_by, begins[plan.owner], plan.stride)
-        channels.append(Channel(*ends, *slots, plan.by_mma, plan.by_threads, plan.alternating, plan.turns))
+        slots = (plan.depth, plan.tensors, plan.filled_by, begins[plan.slot_owner], plan.stride)
+        channels.append(Channel(*ends, *slots, plan.by_mma, plan.by_threads, plan.alternating, plan.sharers))
     return channels
 
 
@@ -282,7 +282,7 @@ def _laid_out(
 ) -> SharedMemoryPlan:
     """Addresses; `own`: the parts of each store with a buffer of its own."""
     channels = _one_after_the_other(plans)
-    slots = sum(plan.depth for plan in plans if plan.owner == plan.id)
+    slots = sum(plan.depth for plan in plans if plan.slot_owner == plan.id)
     offset = sum(plan.bytes for plan in plans) - BARRIERS * slots
     buffers = list[Buffer]()
     for name, size in sorted(sizes.items()):

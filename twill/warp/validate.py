@@ -71,7 +71,7 @@ def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
     yield from _registers(program, limits)
     for channel in program.channels:
         yield from _slots(program, channel)
-        yield from _turns(program, channel)
+        yield from _slot_sharing(program, channel)
     for group in program.groups:
         for statement in walk(group.body):
             yield from _statement(program, group, statement)
@@ -121,19 +121,19 @@ def _memory(program: Program) -> Iterable[Complaint]:
 
 def _owners(program: Program) -> list[Channel]:
     """The channels whose slots are their own."""
-    return [channel for channel in program.channels if channel.owner == channel.id]
+    return [channel for channel in program.channels if channel.slot_owner == channel.id]
 
 
-def _turns(program: Program, channel: Channel) -> Iterable[Complaint]:
-    """Channels that fill slots in turn are alike, and pass tiles from group to group."""
-    owner = program.channel(channel.owner)
+def _slot_sharing(program: Program, channel: Channel) -> Iterable[Complaint]:
+    """Channels that share slots are alike, and pass tiles from group to group."""
+    owner = program.channel(channel.slot_owner)
     alike = replace(channel, id=owner.id, tensors=owner.tensors) == owner
     sizes = [(one.bytes, one.offset) for one in channel.tensors]
     if not alike or sizes != [(one.bytes, one.offset) for one in owner.tensors]:
         yield f"channel {channel.id} is not of the kind of {owner.id}, whose slots it fills", None
     other = channel.alternating or channel.local or channel.multicast or channel.filled_by == "mma"
-    if channel.turns and (channel.id not in channel.turns or other):
-        yield f"channel {channel.id} can not fill slots in turn", None
+    if channel.sharers and (channel.id not in channel.sharers or other):
+        yield f"channel {channel.id} can not share slots", None
 
 
 def _inside(offset: int, size: int, channel: Channel) -> bool:

@@ -70,8 +70,8 @@ def _read_by_mmas(group: WarpProgram, channel: str) -> bool:
 def fenced_by_producer(emitter: Emitter, channel: str) -> bool:
     """Whether the group that fills a channel has a fence between the copies of threads to a slot and those of
     TMA that follow: threads copy some tiles, and no group that reads them has a fence behind their copies."""
-    owner = emitter.program.channel(channel).owner
-    return any(_unfenced(emitter, one) for one in emitter.program.channels if one.owner == owner)
+    owner = emitter.program.channel(channel).slot_owner
+    return any(_unfenced(emitter, one) for one in emitter.program.channels if one.slot_owner == owner)
 
 
 def _unfenced(emitter: Emitter, one: Channel) -> bool:
@@ -84,7 +84,7 @@ def copied_before(emitter: Emitter) -> list[str]:
     """Of channels that this group fills: how many slots threads have copied to that TMA has not used since,
     at most. A fence waits for copies in flight, so there is none where there is no need."""
     filled = (one for one in emitter.program.channels if one.producer == emitter.group.id)
-    own = (one.id for one in filled if one.owner == one.id)
+    own = (one.id for one in filled if one.slot_owner == one.id)
     return [f"uint32_t {threads_copied(one)} = 0;" for one in own if fenced_by_producer(emitter, one)]
 
 

@@ -67,7 +67,7 @@ def execute(scope: Scope, op: Op) -> None:
     lines = [
         f"{channel(one.id)}.copies_wait({count(one.id)});"
         for one in program.channels
-        if one.producer == group.id and one.filled_by == "tma" and one.owner == one.id
+        if one.producer == group.id and one.filled_by == "tma" and one.slot_owner == one.id
     ]
     if any(isinstance(statement, StoreTile) for statement in walk(group.body)):
         lines.append("tma_wait<0>();")

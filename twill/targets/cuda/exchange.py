@@ -40,7 +40,7 @@ Programming Guide, arithmetic instructions) is then no wait."""
 
 def each(count: int, span: ColumnRange = WHOLE, neighbours: int = 0) -> str:
     """A loop over some slices of `count` registers or words. `neighbours`: so many lie in one row of an MMA's
-    tile, then as many in another, by turns."""
+    tile, then as many in another, alternately."""
     begin, end = (count * slices // SLICES for slices in span[:2])
     if not (span.by_rows and neighbours):
         return f"for (int i_ = {begin}; i_ < {end}; ++i_)"

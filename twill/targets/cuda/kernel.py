@@ -179,16 +179,16 @@ def _declarations(program: Program) -> dict[str, str]:
     """The channels and barriers, by name. Where a kernel has tensor memory each group declares what it uses:
     kept from the kernel's beginning on, the addresses were spilled (ptxas 13.0, sm_100a)."""
     found, at, barriers = dict[str, str](), program.shared.barriers, dict[str, int]()
-    for channel in (one for one in program.channels if one.owner == one.id):
+    for channel in (one for one in program.channels if one.slot_owner == one.id):
         barriers[channel.id] = at
         at += 16 * channel.depth
     for channel in program.channels:
         filling = "" if channel.local else _FILLINGS[channel.filled_by]
         filling += ", Filling::tma, 2" if program.shares(channel) else ""
-        if channel.turns:
-            filling = f"{filling or ', Filling::tma'}, 1, {len(channel.turns)}, {channel.fill(0)}"
+        if channel.sharers:
+            filling = f"{filling or ', Filling::tma'}, 1, {len(channel.sharers)}, {channel.fill(0)}"
         kind, name = f"Channel<{channel.depth}, {channel.stride}{filling}>", channel_name(channel.id)
-        places = plus("memory", channel.offset), plus("memory", barriers[channel.owner])
+        places = plus("memory", channel.offset), plus("memory", barriers[channel.slot_owner])
         found[name] = f"const {kind} {name}{{{', '.join(places)}}};"
     for one, place in _dependence_places(program, at):
         found[one.id] = f"const DependenceBarrier<{one.depth}> {one.id}{{{plus('memory', place)}}};"
@@ -306,7 +306,7 @@ def _named_barriers(program: Program, roles: str) -> list[str]:
 
 def _inits(program: Program) -> list[str]:
     """Barriers of the channels; local ones need none."""
-    owners = (one for one in program.channels if one.owner == one.id)
+    owners = (one for one in program.channels if one.slot_owner == one.id)
     return [_init(program, channel) for channel in owners if not channel.local]
 
 

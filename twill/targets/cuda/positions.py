@@ -108,7 +108,7 @@ def _slots(statement: Statement) -> Iterator[Slot | SlotPhase]:
 
 
 def _several(channel: Channel) -> bool:
-    return channel.depth > 1 and not channel.local and not channel.turns
+    return channel.depth > 1 and not channel.local and not channel.sharers
 
 
 def _name(channel: str, behind: int) -> str:

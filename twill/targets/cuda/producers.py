@@ -44,7 +44,7 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     if emitter.of_pair(it.channel):
         expect = f"if ({FIRST}) {expect.replace(str(expected), str(2 * expected))}"
     head = emitter.comment(it.at, it.loads[-1].ops, f"load {it.channel}")
-    before = threads_copied(emitter.program.channel(it.channel).owner)
+    before = threads_copied(emitter.program.channel(it.channel).slot_owner)
     fenced = fenced_by_producer(emitter, it.channel)
     fence = [f"if ({before}) fence_async_shared(), --{before};"] if fenced else []
     start = ["if (thread.leader) {", *indented([*fence, expect, *lines]), "}"]

@@ -1,9 +1,8 @@
 // A multi-buffered channel from one warp group to others: slots in shared memory, each with a full and an
 // empty barrier.
 //
-// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Channels that fill the same slots in
-// turn count all their uses: number n of one of them is n * Turns + Turn there. Full barriers first,
-// then empty ones.
+// Sequence number n lies in slot n % Depth; the parity of its phase is n / Depth % 2. Channels that share slots count all
+// their uses: number n of one of them is n * Sharers + Sharer there. Full barriers first, then empty ones.
 #pragma once
 #include "barrier.cuh"
 #include "copy.cuh"
@@ -22,8 +21,8 @@ enum class Filling { tma, threads, cp_async };
 /// In a cluster of two CTAs that load tiles for each other (`Blocks` 2), the consumers of both release a slot to the
 /// producers of both.
 ///
-/// Of `Turns` channels that fill the same slots in turn, this one is number `Turn`.
-template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma, uint32_t Blocks = 1, uint32_t Turns = 1, uint32_t Turn = 0>
+/// Of `Sharers` channels that share slots, this one is number `Sharer`.
+template <uint32_t Depth, uint32_t Stride, Filling By = Filling::tma, uint32_t Blocks = 1, uint32_t Sharers = 1, uint32_t Sharer = 0>
 struct Channel {
     uint32_t slots, barriers;
 
@@ -32,11 +31,11 @@ struct Channel {
         uint32_t slot, parity;
 
         __device__ __forceinline__ Position(uint32_t n)
-            : slot((n * Turns + Turn) % Depth), parity((n * Turns + Turn) / Depth % 2) {}
+            : slot((n * Sharers + Sharer) % Depth), parity((n * Sharers + Sharer) / Depth % 2) {}
 
         /// To the next sequence number.
         __device__ __forceinline__ void advance() {
-            static_assert(Turns == 1, "channels in turn skip each other's numbers");
+            static_assert(Sharers == 1, "channels that share slots skip each other's numbers");
             slot = slot + 1 == Depth ? 0 : slot + 1;
             parity ^= slot == 0;
         }
@@ -73,10 +72,10 @@ struct Channel {
         }
     }
 
-    /// By the thread that issues copies by TMA: those numbered below `n`, of all channels in turn, are complete. They complete
+    /// By the thread that issues copies by TMA: those numbered below `n`, of all that share the slots, are complete. They complete
     /// in any order, so that each slot is waited for.
     __device__ __forceinline__ void copies_wait(uint32_t n) const {
-        const uint32_t end = n * Turns;
+        const uint32_t end = n * Sharers;
 #pragma unroll 1  // few registers
         for (uint32_t i = end < Depth ? 0 : end - Depth; i != end; ++i) mbarrier_wait(barriers + i % Depth * 8, i / Depth % 2);
     }

@@ -1,4 +1,4 @@
-"""Channels that fill the same slots in turn: how many slots suffice, which channels share, and that a wrong
+"""Channels that share slots: how many slots suffice, which channels share, and that a wrong
 order is found."""
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from twill.simulate.protocol import HazardError
 from twill.targets.hopper import TARGET
 from twill.warp.channels import SharedMemoryError
 from twill.warp.lower import lower
-from twill.warp.turns import Use, slots_needed
+from twill.warp.shared_slots import Use, slots_needed
 
 ITERATIONS = 12
 """More than any drawn tile is needed for."""
@@ -60,11 +60,13 @@ def test_iterations_that_overlap_their_fills_have_no_order() -> None:
 @pytest.mark.parametrize(("kernel", "trips"), [("unrolled", 1), ("strided", 3)])
 def test_more_tiles_than_fit_together_share_slots(kernel: str, trips: int) -> None:
     made = program(kernel)
-    owner, *others = (channel for channel in made.channels if channel.turns)
-    assert len(owner.turns) == 10
-    assert owner.stride * len(owner.turns) > made.shared.limit
-    assert {(one.owner, one.offset, one.depth) for one in others} == {(owner.id, owner.offset, owner.depth)}
-    assert 1 < owner.depth < len(owner.turns)
+    owner, *others = (channel for channel in made.channels if channel.sharers)
+    assert len(owner.sharers) == 10
+    assert owner.stride * len(owner.sharers) > made.shared.limit
+    assert {(one.slot_owner, one.offset, one.depth) for one in others} == {
+        (owner.id, owner.offset, owner.depth)
+    }
+    assert 1 < owner.depth < len(owner.sharers)
     assert explore(made, same(trips)).complete
 
 
@@ -79,16 +81,16 @@ def test_values_of_tiles_in_shared_slots_are_right() -> None:
 
 def test_tiles_numbered_out_of_order_are_found() -> None:
     made = program("strided")
-    channels = tuple(replace(one, turns=one.turns[::-1]) for one in made.channels)
+    channels = tuple(replace(one, sharers=one.sharers[::-1]) for one in made.channels)
     with pytest.raises(HazardError, match="tile"):
         explore(replace(made, channels=channels), same(2))
 
 
 def test_slots_are_their_own_where_they_fit() -> None:
-    assert not any(channel.turns for channel in program("gemm_reduction").channels)
+    assert not any(channel.sharers for channel in program("gemm_reduction").channels)
 
 
-def test_what_does_not_fit_in_turn_either_is_refused() -> None:
+def test_what_does_not_fit_in_shared_slots_either_is_refused() -> None:
     module, (one,) = loops("strided")
     problem = replace(one.problem, limits=replace(one.problem.limits, shared=60 * 1024))
     with pytest.raises(SharedMemoryError):

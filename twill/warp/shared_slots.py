@@ -1,4 +1,4 @@
-"""Channels that fill the same slots in turn.
+"""Channels that share slots: each fills its part of them, in a fixed order.
 
 Takes the channels of a loop; gives those of one kind the same slots, where fewer bytes suffice than each
 would take by itself: as in the schedule, a tile is no longer needed when the next one of another channel
@@ -31,12 +31,12 @@ class Use:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Turn:
+class _Sharer:
     channel: ChannelPlan
     use: Use
 
 
-def in_turn(
+def with_shared_slots(
     code: Code,
     scheduled: Scheduled,
     tasks: Sequence[Task],
@@ -44,27 +44,27 @@ def in_turn(
     which: Which,
 ) -> tuple[ChannelPlan, ...]:
     """The channels, those of one kind with the slots of the first of them where these are fewer."""
-    turns = [turn for one in channels if (turn := _turn(code, scheduled, tasks, one, which)) is not None]
+    sharers = [one for channel in channels if (one := _sharer(code, scheduled, tasks, channel, which))]
     interval = None if constant_trips(code, scheduled.loop) == 1 else scheduled.solution.interval
     found = {channel.id: channel for channel in channels}
-    for alike in _alike(turns):
-        order = sorted(alike, key=lambda turn: turn.use.begin)
-        slots = slots_needed([turn.use for turn in order], interval)
-        if slots is not None and slots < sum(turn.channel.depth for turn in order):
-            ids = tuple(turn.channel.id for turn in order)
-            found |= {turn.channel.id: _taking(turn.channel, ids, slots) for turn in order}
+    for alike in _alike(sharers):
+        order = sorted(alike, key=lambda one: one.use.begin)
+        slots = slots_needed([one.use for one in order], interval)
+        if slots is not None and slots < sum(one.channel.depth for one in order):
+            ids = tuple(one.channel.id for one in order)
+            found |= {one.channel.id: _taking(one.channel, ids, slots) for one in order}
     return tuple(found.values())
 
 
 def _taking(channel: ChannelPlan, ids: tuple[str, ...], slots: int) -> ChannelPlan:
-    """The channel as one of several that fill so many slots in turn."""
+    """The channel as one of several that share so many slots."""
     fills = channel.fills and channel.fills * len(ids)
-    return replace(channel, depth=slots, spare=0, fills=fills, turns=ids)
+    return replace(channel, depth=slots, spare=0, fills=fills, sharers=ids)
 
 
-def _turn(
+def _sharer(
     code: Code, scheduled: Scheduled, tasks: Sequence[Task], channel: ChannelPlan, which: Which
-) -> _Turn | None:
+) -> _Sharer | None:
     """None for a channel that is not of this loop alone, or is none of these."""
     if channel.once or len(channel.sources) > 1:
         return None
@@ -79,7 +79,7 @@ def _turn(
         task.start + (leaf.distance or 0) * interval + _held(code, scheduled, makers, task)
         for task, leaf in reads
     )
-    return _Turn(channel, Use(min(task.start for task in makers), max(ends)))
+    return _Sharer(channel, Use(min(task.start for task in makers), max(ends)))
 
 
 def _results(code: Code, task: Task) -> list[Value]:
@@ -111,10 +111,10 @@ def _held(code: Code, scheduled: Scheduled, makers: Sequence[Task], reader: Task
     return max([operation.latency if stores else operation.issue, *holds])
 
 
-def _alike(turns: Sequence[_Turn]) -> list[list[_Turn]]:
-    found = dict[object, list[_Turn]]()
-    for turn in turns:
-        found.setdefault(kind(turn.channel), []).append(turn)
+def _alike(sharers: Sequence[_Sharer]) -> list[list[_Sharer]]:
+    found = dict[object, list[_Sharer]]()
+    for one in sharers:
+        found.setdefault(kind(one.channel), []).append(one)
     return [alike for alike in found.values() if len(alike) > 1]
 
 
