@@ -871,6 +871,28 @@ def jumping(
 
 
 @triton.jit
+def leaping(
+    q, k, v, o, steps, weights, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """Attention without a maximum over blocks of keys: how far on the next block begins is loaded, and a mask and weights depend on it."""
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    x = tl.load(q + rows[:, None] * DIM + columns[None, :])
+    acc, at, keys, pairs = tl.zeros([BLOCK_K, DIM], tl.float32), 0, rows, rows ^ 1
+    for i in range(K // BLOCK_K):
+        y = tl.load(k + (at + rows)[None, :] * DIM + columns[:, None])
+        s = tl.dot(x, y) * tl.load(weights + keys)[None, :] + tl.load(weights + pairs)[None, :]
+        s = tl.where(rows[:, None] * 4 >= (at + rows)[None, :], s, 0.0)
+        s = tl.where(rows[:, None] * 2 >= keys[None, :], s, s * 0.5)
+        z = tl.load(v + (at + rows)[:, None] * DIM + columns[None, :])
+        acc = tl.dot(s.to(tl.float16), z, acc)
+        step = (tl.load(steps + i) & 1) * BLOCK_K
+        at += step
+        keys += step
+        pairs += step
+    tl.store(o + rows[:, None] * DIM + columns[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def query_gradient(
     q, k, v, g, dq, M, N, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -2217,6 +2239,7 @@ TWILL = {
     "rotated": {**HALF, "sums": "*fp32:16", **SIZES, **TILE},
     "panels": {**HALF, "M": "i32:16", "N": "i32:16", **TILE, "BLOCK_N": 64},
     "nearest": {**HALF, "c": "*fp32:16", "places": "*i32:16", "lengths": "*fp32:16", **SIZES, **TILE},
+    "leaping": {**STATE, "steps": "*i32:16", "weights": "*fp32:16"},
     "jumping": {**HALF, "steps": "*i32:16", **SIZES, **TILE},
     "query_gradient": {
         **dict.fromkeys("qkvg", "*fp16:16"),
@@ -2447,6 +2470,7 @@ VARIANTS = {
     "nearest_across": ("nearest", {"BLOCK_M": 64, "BLOCK_N": 128}),
     "nearest_32": ("nearest", {"BLOCK_M": 32, "BLOCK_N": 64, "num_warps": 4}),
     "jumping": ("jumping", {}),
+    "leaping": ("leaping", {}),
     "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
     "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),
     "deflated": ("deflated", {}),

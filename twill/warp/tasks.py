@@ -5,7 +5,7 @@ operations it executes (views and scalars of other nodes rematerialized), the va
 with their distance, and those it keeps for readers.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Set
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
@@ -143,12 +143,14 @@ def _executed(code: Code, node: Node) -> list[Op]:
 
 def _cones(code: Code, loop: Loop, graph: Graph) -> Mapping[str, tuple[tuple[int, ...], tuple[Value, ...]]]:
     located, again = _located(code, loop, graph), _indexing(code, loop)
+    yielded = frozenset(carry.yielded.id for carry in loop.carried)
 
     def for_copies(value: Value) -> bool:
         return value.id not in again and located(value)
 
     return {
-        node.id: _cone(code, node, for_copies if _copies(code, node) else located) for node in graph.nodes
+        node.id: _cone(code, node, for_copies if _copies(code, node) else located, yielded)
+        for node in graph.nodes
     }
 
 
@@ -170,11 +172,13 @@ def _indexing(code: Code, loop: Loop) -> frozenset[int]:
 
 
 def _cone(
-    code: Code, node: Node, located: Callable[[Value], bool]
+    code: Code, node: Node, located: Callable[[Value], bool], yielded: Set[int]
 ) -> tuple[tuple[int, ...], tuple[Value, ...]]:
+    """What a node executes, and what it reads for that: all that it leaves to the next iteration, too."""
     executed = _executed(code, node)
     inside = {value.id for op in executed for value in op.results}
-    roots = [op for op in executed if not cheap(op) or op is executed[-1]]
+    carried = [op for op in executed if any(value.id in yielded for value in op.results)]
+    roots = [op for op in executed if not cheap(op) or op is executed[-1] or op in carried]
     return cone(code, roots, lambda value: value.id not in inside and located(value))
 
 
