@@ -104,11 +104,16 @@ class Case:
         return self.problem.name
 
 
+def is_graph(spec: str) -> bool:
+    """Whether inputs name a graph file, which has its machine, its costs and one loop; captures of launches
+    are `.json` files too."""
+    return spec.endswith(".json") and not is_capture(spec)
+
+
 def cases(inputs: Inputs) -> tuple[Case, ...]:
     """The loops that the inputs name, in source order, with all what-if options applied."""
     _refuse_wild_numbers(inputs)
-    graph = inputs.spec.endswith(".json") and not is_capture(inputs.spec)
-    found = (_from_graph(inputs),) if graph else _from_kernel(inputs)
+    found = (_from_graph(inputs),) if is_graph(inputs.spec) else _from_kernel(inputs)
     for case in found:
         if len(case.name.encode()) > LONGEST or not case.name.isprintable():
             raise TwillError(

@@ -11,15 +11,18 @@ import pytest
 pytest.importorskip("triton")
 
 import triton
+from click.testing import CliRunner
 from triton.tools.tensor_descriptor import TensorDescriptor
 
 from tests.triton_launch import kernels as sources
 from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
 from twill.bench.captured import Recompiled, _rebuilt, _values, compiled, stored
+from twill.cli import twill
 from twill.diagnostics import TwillError
 from twill.extract.dependence.loops import loops
 from twill.extract.frontend.capture_file import kernel_of, kernels_in
 from twill.extract.frontend.source import load
+from twill.inputs import is_graph
 from twill.triton.capture import Recorder, described, merge
 
 kernels: Any = sources
@@ -148,3 +151,19 @@ def test_triton_compiles_what_was_recorded(file: Path) -> None:
     assert compiled(captured.kernel, {"num_warps": 8}).metadata.num_warps == 8
     binary = Recompiled(captured).binary({"num_warps": 4})
     assert tuple(binary.src.signature.values()) == captured.signature
+
+
+def test_a_schedule_is_checked_against_the_only_kernel_of_a_file(file: Path, tmp_path: Path) -> None:
+    """It is no graph file: the schedule says for which machine and of which loop it is."""
+    alone = tmp_path / "alone.json"
+    document = json.loads(file.read_text())
+    alone.write_text(json.dumps({**document, "kernels": document["kernels"][:1]}))
+    out = tmp_path / "out"
+    for arguments in (
+        ["schedule", str(alone), "--machine", "h100", "--no-drawings", "--out", str(out)],
+        ["check", str(out / "schedule.json"), str(alone)],
+    ):
+        result = CliRunner().invoke(twill, arguments)
+        assert result.exit_code == 0, result.output
+    assert is_graph(str(out / "loop.graph.json"))
+    assert not is_graph(str(alone))

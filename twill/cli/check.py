@@ -53,12 +53,13 @@ def check(
     """
     from twill.files import load, read_schedule
     from twill.generation.as_made import as_made
+    from twill.inputs import is_graph
     from twill.verify import check_document
     from twill.verify.document import tied
 
     document = read_schedule(load(schedule), schedule)
     problem = document.result.problem
-    if not spec.endswith(".json"):
+    if not is_graph(spec):
         options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
         options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
     case = as_made(inputs(spec, options), document.result, prepared)

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from twill.diagnostics import TwillError
-from twill.extract.frontend.capture_file import is_capture
 from twill.extract.frontend.persistent import Order
 from twill.generation.given import divided_waits
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.subtiles import COUNT
-from twill.inputs import Case, Inputs
+from twill.inputs import Case, Inputs, is_graph
 from twill.ir.schedule import Result
 from twill.verify.document import same_problem
 
@@ -52,7 +51,7 @@ def as_made(inputs: Inputs, result: Result, prepare: Prepare) -> Case:
 
 def _forms(inputs: Inputs, result: Result) -> Iterator[Inputs]:
     """The inputs as they are, then with what they leave open, the usual first."""
-    if inputs.spec.endswith(".json") and not is_capture(inputs.spec):
+    if is_graph(inputs.spec):
         yield inputs
         return
     if inputs.divide_waits is None:
