@@ -368,11 +368,9 @@ def _waits(one: Instruction) -> bool:
 @cache
 def key(opcode: str) -> str | None:
     """The row of the table for an opcode: the longest of its beginnings."""
-    parts = opcode.split(".")
-    return next(
-        (name for count in range(min(4, len(parts)), 0, -1) if (name := ".".join(parts[:count])) in TABLE),
-        None,
-    )
+    while opcode and opcode not in TABLE:
+        opcode = opcode.rpartition(".")[0]
+    return opcode or None
 
 
 def decoded(one: Instruction, decoder: Decoder) -> Decoded:
