@@ -87,6 +87,26 @@ def test_more_warps_hold_tiles_that_four_spill(monkeypatch: pytest.MonkeyPatch) 
     assert found.program.notes[-1].startswith("8 warps that hold tiles: otherwise 260")
 
 
+def test_more_warps_in_half_as_many_blocks_hold_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice the warps in as many blocks have half the registers each."""
+    bands, tried = generate(BANDS, OPTIONS), list[tuple[int | None, int]]()
+
+    def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
+        tried.append((inputs.warps, options.lowering.most_blocks))
+        return bands
+
+    def said(made: Generated) -> Sequence[str]:
+        return () if tried and tried[-1] == (8, 1) else SPILLED
+
+    monkeypatch.setattr(module, "generate", again)
+    monkeypatch.setattr(module, "_said", said)
+    shared = replace(bands, program=replace(bands.program, launch=replace(bands.program.launch, blocks=2)))
+    found = without_warnings(BANDS, OPTIONS, shared, SPILLED)
+    assert found
+    assert tried == [(8, OPTIONS.lowering.most_blocks), (8, 1)]
+    assert found.program.notes[-1].startswith("8 warps that hold tiles, 1 thread block on an SM at most:")
+
+
 def test_fewer_blocks_share_an_sm_before_schedules_change(
     monkeypatch: pytest.MonkeyPatch, gemm: Generated
 ) -> None:

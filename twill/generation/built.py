@@ -350,7 +350,8 @@ def _retries(
 
 
 def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[_Retry]:
-    """With fewer thread blocks on an SM, more warps, or fewer warp groups: each thread has more registers."""
+    """With fewer thread blocks on an SM, more warps, both (as many warps of an SM hold tiles then), or fewer
+    warp groups: each thread has more registers, or less to hold."""
     blocks = [
         _Retry(what, f"{what} at most", making(made.inputs, count), slowest)
         for count in _fewer_blocks(made)
@@ -359,8 +360,11 @@ def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -
     few = made.program.resident_blocks <= FEW_BLOCKS
     yield from () if few else blocks
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
-        what = f"{MORE_WARPS} warps that hold tiles"
-        yield _Retry(what, what, making(replace(made.inputs, warps=MORE_WARPS)), slowest)
+        what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
+        yield _Retry(what, what, making(wider), slowest)
+        if count := made.program.resident_blocks // 2:
+            halved = f"{what}, {count} thread block{'s' if count > 1 else ''} on an SM"
+            yield _Retry(halved, f"{halved} at most", making(wider, count), slowest)
     yield from blocks if few else ()
     for groups in _fewer_groups(inputs, made):
         what = f"{groups} warp groups"
