@@ -90,15 +90,16 @@ follow its load, as the schedule does. The multiplications of rescaling are coun
 no maximum grows.
 
 More than a tenth over the charge, of groups whose operations are charged on that unit, are instructions of
-three rows. In `skipping` a group that converts and selects little waits nine times in an iteration, for one
-ALU instruction each (the parity, of three waits by one warp of four), and makes the condition of two
-selections from a number that the loop loads, for two each: the schedule charges neither. In `retained` a
-tile of truth values goes to another group, and each is selected to a byte before it is stored (128 SEL).
-`overwritten` sums a tile over rows, whose elements lie in other lanes: each exchange between lanes adds its
-elements once more, of which the schedule charges the shuffles alone, and its mask of computed numbers, with
-its change of layout, is charged as an address. Warps that issue MMAs alone, and groups that only pass tiles
-on, execute 1 to 14 ALU instructions in an iteration for which nothing is charged: parities and slots of the
-channels that they wait for, and the loop's counter.
+one row. In `skipping` a group that converts and selects little waits nine times in an iteration, for one ALU
+instruction each (the parity, of three waits by one warp of four), and makes the condition of two selections
+from a number that the loop loads, for two each: the schedule charges neither. Warps that issue MMAs alone,
+and groups that only pass tiles on, execute 1 to 14 ALU instructions in an iteration for which nothing is
+charged: parities and slots of the channels that they wait for, and the loop's counter.
+
+The predictions of fa_fwd, fa_fwd_subtiled, fa_fwd_causal, queries_low and fa_fwd_pairs are of a simulator in
+which a group that passes a tile in registers to another one could compute meanwhile. With the group held, as
+it is, these programs are predicted to take 2701, 2705, 2696 and 3242, 1411 and 2986 cycles. For fa_fwd, in
+pairs and alone, a search now finds a program of 2131 (scheduled 2103, tiles stay in their group).
 
 fa_fwd alone, with one tile of 128 rows, takes 1992 cycles where its schedule has 1322. Of these, 329 go with
 the costs of waits and barriers. The others are a circuit of two iterations that the schedule does not have:
