@@ -29,7 +29,7 @@ from twill.extract.rewrite.makers import Makers, makers_of
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Tensor, Value
 from twill.ops.row import Role
-from twill.ops.table import role
+from twill.ops.table import named, role
 
 _LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
 
@@ -181,7 +181,7 @@ def _edits(module: Module, loop: Loop, prefix: str) -> Iterator[Edit]:
     yield from edits
     values = out.all([value.name for value in last.operands], [one.following for one in out.more])
     types = out.all(listed(text_of(module, last).rpartition(" : ")[2]), [one.kind for one in out.more])
-    text = f"{out.moved}scf.yield {', '.join(values)} : {', '.join(types)}"
+    text = f"{out.moved}{last.name} {', '.join(values)} : {', '.join(types)}"
     yield Edit(last.span.start, last.span.end, text)
 
 
@@ -266,7 +266,7 @@ def _read_instead(module: Module, loop: Loop, tiles: Mapping[str, tuple[_Tile, s
 def _spread(name: str, value: str, like: Value, kind: str) -> str:
     """A tile of a number that has the type of another."""
     assert isinstance(like.type, Scalar)
-    return f"{name} = tt.splat {value} : {like.type.name} -> {kind} {UNKNOWN} "
+    return f"{name} = {named('splat')} {value} : {like.type.name} -> {kind} {UNKNOWN} "
 
 
 def _with_carried(out: _Writer) -> str:
