@@ -1255,6 +1255,22 @@ def chosen(
 
 
 @triton.jit
+def balanced(a, b, c, flags, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b, where in flagged blocks of K what a's elements are divided by b's are multiplied with: a branch whose two
+    results belong together, and are read at different times."""
+    m, n, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * BLOCK_N + n[None, :])
+        if tl.load(flags + i // BLOCK_K) % 2 == 0:
+            top = 1.0 + tl.max(tl.max(tl.abs(x.to(tl.float32)), 1), 0)
+            x, y = (x / top).to(tl.bfloat16), (y * top).to(tl.bfloat16)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], acc)
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2298,6 +2314,10 @@ TWILL = {
         "DIM": 64,
         "num_warps": 4,
     },
+    "balanced": {
+        **dict.fromkeys("ab", "*bf16:16"), "c": "*fp32:16", "flags": "*i32:16", "K": "i32:16", "BLOCK_M": 16, "BLOCK_N": 64,
+        "BLOCK_K": 64, "num_warps": 4,
+    },
     "chosen": {
         **dict.fromkeys("qkv", "*fp16:16"),
         "o": "*fp32:16",
@@ -2482,6 +2502,7 @@ VARIANTS = {
     "stacked": ("stacked", {}),
     "windowed": ("windowed", {}),
     "masked": ("masked", {}),
+    "balanced": ("balanced", {}),
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),

@@ -88,7 +88,7 @@ FORMS = (
     ),
     *("wrapped", "wrapped_e4m3", "wrapped_integer", "wrapped_bytes"),
     *("highest_bytes", "strips", "noted", "scaled_columns", "scored", "summed_columns", "summed_columns_16"),
-    *("turned", "turned_32", "chosen", "columns_bytes", "columns_bytes_16"),
+    *("turned", "turned_32", "chosen", "balanced", "columns_bytes", "columns_bytes_16"),
 )
 """Kernels of `kernels.py`, compiled and scheduled by `make_fixtures.py`."""
 INVARIANT = ("panels", "biased", "filled")
@@ -148,7 +148,7 @@ DIVIDED = ("fa_fwd_subtiled_divided",)
 """Examples with the schedule in reports/schedules whose waits divide elementwise operations."""
 RANDOM = (
     *("recurrent_random5", "decayed_random6", "chunked_random9"),
-    *("faded_random1", "exclusive_random2", "biased_random51.sm100", "rotated_random72"),
+    *("faded_random1", "exclusive_random2", "biased_random51.sm100", "rotated_random72", "balanced_random4"),
     *("overwritten_random3", "overwritten_random1.sm100"),
 )
 """Kernels with a schedule of `benchmarks/fuzz_schedules.py`, by its seed, that was once lowered wrong."""

@@ -86,20 +86,21 @@ def events(group: Group) -> list[Event]:
 
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
-    channel = filled(group, task)
-    if channel is not None and channel.filled_by in LOADED:
-        first = min(other.start for other in group.tasks if filled(group, other) == channel)
-        if task == next(other for other in group.tasks if filled(group, other) == channel):
-            yield Event(first, 0, index, task, channel=channel, computes=False)
+    channels = filled(group, task)
+    if channels and channels[0].filled_by in LOADED:
+        together = [other for other in group.tasks if channels[0] in filled(group, other)]
+        if task == together[0]:
+            first = min(other.start for other in together)
+            yield Event(first, 0, index, task, channel=channels[0], computes=False)
         return
     if is_mma(group.code, task):
         yield from (Event(time, 0, index, task, span) for time, span in _spans(group, task))
-    elif channel is not None and stores_at_once(group, task):
-        yield Event(task.start, 0, index, task, channel=channel)
+    elif len(channels) == 1 and stores_at_once(group, task):
+        yield Event(task.start, 0, index, task, channel=channels[0])
         return
     else:
         yield Event(task.start, 0, index, task)
-    if channel is not None:
+    for channel in channels:
         yield Event(_filling_time(group, task, channel), 1, index, task, channel=channel, computes=False)
 
 
@@ -126,21 +127,21 @@ def is_mma(code: Code, task: Task) -> bool:
     return code.ops[task.ops[-1]].name in MMAS
 
 
-def filled(group: Group, task: Task) -> ChannelPlan | None:
-    """The channel in which a task's result goes to other groups."""
+def filled(group: Group, task: Task) -> tuple[ChannelPlan, ...]:
+    """The channels in which a task's results go to other groups: of an operation with several results (a
+    branch, a reduction of pairs) each has its own."""
     made = {value.id for index in task.node.ops for value in group.code.ops[index].results}
-    for channel in group.kernel.channels:
-        if (
-            not channel.once
-            and channel.producer == task.group
-            and any(value.id in made for use in channel.sources for value in use)
-        ):
-            return channel
-    return None
+    return tuple(
+        channel
+        for channel in group.kernel.channels
+        if not channel.once
+        and channel.producer == task.group
+        and any(value.id in made for use in channel.sources for value in use)
+    )
 
 
 def stores_at_once(group: Group, task: Task) -> bool:
-    """Only the channel's readers use its result: it need not be kept in registers."""
+    """Only the readers of its channel use its result: it need not be kept in registers."""
     values = {value.id for value in task.writes}
     kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
     readers = [leaf for other in group.own for leaf in other.leaves if leaf.source.id in values]

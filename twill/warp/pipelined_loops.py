@@ -351,4 +351,4 @@ def _used_next(group: Group, channel: ChannelPlan) -> tuple[list[Time], list[Tim
         for leaf in other.leaves
         if (location := group.channel(leaf)) and location[0] == following
     ]
-    return reads, [other.start + later for other in group.tasks if filled(group, other) == following]
+    return reads, [other.start + later for other in group.tasks if following in filled(group, other)]
