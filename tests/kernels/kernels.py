@@ -392,6 +392,26 @@ def recurrent(
 
 
 @triton.jit
+def retyped(
+    q, k, r, w, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """An MMA of tf32 that adds to the result of one of fp16: their layouts differ by the K of an instruction alone."""
+    q_desc = tl.make_tensor_descriptor(q, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    k_desc = tl.make_tensor_descriptor(k, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    r_desc = tl.make_tensor_descriptor(r, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    w_desc = tl.make_tensor_descriptor(w, [K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [BLOCK_K, BLOCK_K], [BLOCK_K, 1], [BLOCK_K, BLOCK_K])
+    x = q_desc.load([0, 0])
+    z = r_desc.load([0, 0])
+    acc = tl.zeros([BLOCK_K, BLOCK_K], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        s = tl.dot(x, k_desc.load([i, 0]).T)
+        s = tl.dot(z, w_desc.load([i, 0]).T, s)
+        acc += s
+    o_desc.store([0, 0], acc.to(tl.float16))
+
+
+@triton.jit
 def chunked(
     q, k, v, o, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1983,6 +2003,14 @@ TWILL = {
     "exclusive": {**HALF, "M": "i32:16", "K": "i32:16", **TILE},
     "prefixes": {**HALF, "last": "*fp16:16", "M": "i32:16", "K": "i32:16", **TILE},
     "recurrent": {**STATE, "DECAY": 0.5},
+    "retyped": {
+        **dict.fromkeys("qko", "*fp16:16"),
+        **dict.fromkeys("rw", "*fp32:16"),
+        "K": "i32:16",
+        "DIM": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "chunked": STATE,
     "columns": {**HALF, "b": "*fp32:16", **SIZES, **TILE, "BLOCK_M": 64, "BLOCK_N": 64, "num_warps": 4},
     "turned": {
@@ -2457,6 +2485,7 @@ VARIANTS = {
     "exclusive": ("exclusive", {}),
     "prefixes": ("prefixes", {}),
     "recurrent": ("recurrent", {}),
+    "retyped": ("retyped", {}),
     "chunked": ("chunked", {}),
     "columns": ("columns", {}),
     "columns_bytes": ("columns", {"b": "*i8:16"}),

@@ -1,4 +1,5 @@
-"""MMAs that add to a view, a row that is broadcast, say, or to a tile as it is loaded, add to zeros first.
+"""MMAs that add to a view, a row that is broadcast, say, to a tile as it is loaded, or to one in another
+layout of the same registers, add to zeros first.
 
 An MMA in registers updates its accumulator in place. A view is in no registers of its own: whoever reads it
 finds its elements elsewhere, as in a slot that a load fills. Takes a module; gives the same where the view is
@@ -8,6 +9,7 @@ added to the MMA's result (Triton makes one operation of a dot and the addition 
 
 from collections.abc import Iterator, Set
 
+from twill.extract.dependence.fold import stays_in_threads
 from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, edited, mentions, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
 from twill.ir.loop import Block, Function, Module, Op
@@ -32,11 +34,19 @@ def _of_function(module: Module, function: Function) -> Iterator[Edit]:
 
 def _edits(module: Module, block: Block, spread: Set[int]) -> Iterator[Edit]:
     loads = {value.id for op in block.ops if role(op) in _LOADS for value in op.results}
-    moved = {op.result.id for op in block.ops if role(op) == "layout" and op.operands[0].id in loads}
+    moved = {op.result.id for op in block.ops if _is_renamed(op, loads)}
     views = {op.result.id for op in block.ops if role(op) in _VIEWS} | moved | spread
     for mma, following in zip(block.ops, block.ops[1:], strict=False):
         if role(mma) in _MMAS and mma.operands[2].id in views:
             yield from added_behind(module, mma, following)
+
+
+def _is_renamed(op: Op, loads: Set[int]) -> bool:
+    """A change of layout that no schedule has: of what is loaded, or after which every thread holds what it
+    held (from the result of an MMA to the accumulator of one of other types)."""
+    return role(op) == "layout" and (
+        op.operands[0].id in loads or stays_in_threads(op.operands[0].type, op.result.type)
+    )
 
 
 def added_behind(module: Module, mma: Op, following: Op) -> Iterator[Edit]:
