@@ -1,4 +1,4 @@
-# pyright: basic, reportArgumentType=false
+# pyright: basic, reportArgumentType=false, reportGeneralTypeIssues=false, reportCallIssue=false, reportOperatorIssue=false
 """Kernels in the forms that the examples do not have, for tests of what is generated.
 
 `python -m tests.kernels.make_fixtures` compiles and schedules them; tests read what that writes.
