@@ -9,6 +9,7 @@ from tests.kernels.programs import loops, program
 from twill.diagnostics import TwillError
 from twill.emulate.check import check
 from twill.emulate.host import Host, compiled
+from twill.simulate.compare import TOLERANCE
 from twill.targets import target
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
@@ -35,6 +36,14 @@ def test_a_kernel_passes_within_its_budget(monkeypatch: pytest.MonkeyPatch) -> N
     stopped = check(program("gemm"), LOOPS, CUDA, said.append, budget=1000)
     assert stopped.skipped == "more than 1,000 instructions of warps would be executed"
     assert not stopped.values
+
+
+def test_additions_in_16_bits_may_come_in_another_order() -> None:
+    """Nothing is narrowed behind them."""
+    kernel = "tallied"
+    run = check(program(kernel), loops(kernel)[1], target("sm90").source(program(kernel)), lambda what: None)
+    assert run.values == 64 * 64 + 64
+    assert TOLERANCE["f32"] < run.error < TOLERANCE["bf16"]
 
 
 @pytest.mark.parametrize(

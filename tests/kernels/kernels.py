@@ -1291,6 +1291,21 @@ def balanced(a, b, c, flags, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BL
 
 
 @triton.jit
+def tallied(a, b, c, sums, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b.T, and the sums of the columns of a * b in every block of K, each added in bf16 and kept in float32: no
+    value is narrowed, and another order of the additions rounds otherwise."""
+    m, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    acc, total = tl.zeros([BLOCK_M, BLOCK_M], tl.float32), tl.zeros([BLOCK_K], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + m[:, None] * K + (i + k)[None, :])
+        total += tl.sum(x * y, 0).to(tl.float32)
+        acc = tl.dot(x, y.T, acc)
+    tl.store(c + m[:, None] * BLOCK_M + m[None, :], acc)
+    tl.store(sums + k, total)
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2346,6 +2361,10 @@ TWILL = {
         **dict.fromkeys("ab", "*bf16:16"), "c": "*fp32:16", "flags": "*i32:16", "K": "i32:16", "BLOCK_M": 16, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
     },
+    "tallied": {
+        **dict.fromkeys("ab", "*bf16:16"), **dict.fromkeys(("c", "sums"), "*fp32:16"), "K": "i32:16", "BLOCK_M": 64,
+        "BLOCK_K": 64, "num_warps": 4,
+    },
     "chosen": {
         **dict.fromkeys("qkv", "*fp16:16"),
         "o": "*fp32:16",
@@ -2532,6 +2551,7 @@ VARIANTS = {
     "windowed": ("windowed", {}),
     "masked": ("masked", {}),
     "balanced": ("balanced", {}),
+    "tallied": ("tallied", {}),
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),

@@ -2,6 +2,7 @@
 wrong values."""
 
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -14,13 +15,14 @@ from tests.simulate.test_hazards import dropped
 from twill.cli import run
 from twill.diagnostics import TwillError
 from twill.emulate.check import chosen
+from twill.extract.reader.ttgir import read as read_ttgir
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
 from twill.simulate.check import apart, check, trials
-from twill.simulate.compare import Compared, collide, wrong
+from twill.simulate.compare import TOLERANCE, Compared, collide, of_order, wrong
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
 
@@ -146,3 +148,12 @@ def test_sums_in_16_bits_depend_on_their_order(kernel: str, kind: str, error: fl
     """Also where they are stored as f32."""
     found = Compared("c", error, True, kind, 10)
     assert (wrong(program(kernel).function, [found]) is None) == right
+
+
+def test_maxima_in_16_bits_are_the_same_in_every_order() -> None:
+    """A reduction that only chooses among its operands allows no error."""
+    text = Path("tests/kernels/ttgir/tallied.sm90.ttgir").read_text()
+    most, changed = re.subn(r"arith\.addf( %\w+, %\w+ : bf16)", r"arith.maxnumf\1", text)
+    assert changed == 1
+    assert of_order(program("tallied").function) == TOLERANCE["bf16"]
+    assert of_order(read_ttgir(most, "most").functions[0]) == 0.0

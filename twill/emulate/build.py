@@ -29,7 +29,7 @@ from twill.launch.build import MANIFEST, RUNTIME, SOURCE
 from twill.launch.manifest import Manifest, read
 from twill.ops.table import names
 from twill.ops.values import element
-from twill.simulate.compare import TOLERANCE, Compared, arguments, error, scalars, useful
+from twill.simulate.compare import TOLERANCE, Compared, arguments, error, of_order, scalars, useful
 from twill.simulate.global_memory import Memory
 from twill.simulate.index_arrays import Fills
 from twill.simulate.interpret import interpret
@@ -305,8 +305,9 @@ QUANTIZED = 1e-2
 
 def wrong(build: Build, compared: Sequence[Compared]) -> Compared | None:
     """The first array that differs by more than rounding explains: of what is stored, of the operands of
-    dots, and of every value that the kernel narrows, as a sum in another order may be rounded otherwise."""
-    narrowed = max(_narrowings(build.function), default=0.0)
+    dots, of every value that the kernel narrows, and of every step of its reductions, as a sum in another
+    order may be rounded otherwise."""
+    narrowed = max((of_order(build.function), *_narrowings(build.function)))
     whole = QUANTIZED if any(_quantizes(op) for op in build.function.walk()) else 0.0
     return next(
         (
