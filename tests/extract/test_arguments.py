@@ -4,6 +4,7 @@ import pytest
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.arguments import Parameter, from_text, resolve
+from twill.extract.frontend.triton import passed
 
 A = Parameter("a", constant=False)
 N = Parameter("n", constant=False, type="i32")
@@ -29,6 +30,25 @@ def test_later_settings_win() -> None:
 def test_a_value_for_an_argument_makes_it_a_constant() -> None:
     found = resolve("k", [A, N], {"a": None, "n": 1})
     assert (found.types, found.constants) == ({}, {"a": None, "n": 1})
+
+
+def test_a_parameter_with_a_type_is_no_option() -> None:
+    blocks, stages = Parameter("num_ctas", constant=False), Parameter("num_stages", constant=True)
+    given = {"a": "*fp16", "num_ctas": "i32", "num_stages": 4, "num_warps": 8}
+    found = resolve("k", [A, blocks, stages], given)
+    assert found.types == {"a": "*fp16", "num_ctas": "i32"}
+    assert found.constants == {"num_stages": 4}
+    assert found.options == {"num_warps": 8, "num_stages": 4, "num_ctas": 1, "maxnreg": None}
+
+
+def test_a_launch_passes_such_a_parameter_by_position() -> None:
+    """By name, Triton would launch clusters of so many thread blocks."""
+    blocks = Parameter("num_ctas", constant=False)
+    found = resolve("k", [A, blocks, N, BLOCK], {"a": "*fp16", "num_ctas": "i32", "BLOCK": 64})
+    values = {"n": 3, "num_ctas": 132, "a": 7, "BLOCK": 64}
+    first, named = passed(["a", "num_ctas", "n", "BLOCK"], values, found, {"num_warps": 8})
+    assert first == (7, 132)
+    assert named == {"n": 3, "BLOCK": 64, "num_warps": 8, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
 
 
 @pytest.mark.parametrize(

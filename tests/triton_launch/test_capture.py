@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,14 @@ def test_values_are_passed_as_the_original_takes_them() -> None:
     values = list(_values(signature, arguments))
     assert values == [1, 3]
     assert _rebuilt(signature, iter(values)) == ((1, None), 3, None)
+
+
+def test_an_argument_may_be_called_like_an_option(file: Path) -> None:
+    recompiled, found = Recompiled(kernel_of(f"{file}:dot.0")), list[object]()
+    recompiled.captured = replace(recompiled.captured, signature=("i32", "i32"))
+    recompiled.binaries[(("num_warps", 8),)] = {(3, 1, 1): lambda *values: found.extend(values)}
+    recompiled[(3,)](132, n=5, num_warps=8)
+    assert found == [132, 5]
 
 
 def test_triton_compiles_what_was_recorded(file: Path) -> None:

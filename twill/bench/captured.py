@@ -11,6 +11,7 @@ recorded TTIR computes is right. Raises TwillError for a launch that cannot be m
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -119,7 +120,7 @@ def _root(value: Value, origins: Mapping[int, Value]) -> Value:
 
 @dataclass(eq=False)
 class Recompiled:
-    """Stands for the `@triton.jit` function: `recompiled[grid](**arguments, **options)`."""
+    """Stands for the `@triton.jit` function: `recompiled[grid](*arguments, **arguments, **options)`."""
 
     captured: Captured
     binaries: dict[tuple[Any, ...], Any] = field(default_factory=dict[tuple[Any, ...], Any])
@@ -127,10 +128,10 @@ class Recompiled:
     def __getitem__(self, grid: Sequence[int]) -> Callable[..., None]:
         x, y, z = (*grid, 1, 1)[:3]
 
-        def launch(**values: Any) -> None:
+        def launch(*first: Any, **values: Any) -> None:
             options = {name: values.pop(name) for name in OPTIONS if name in values}
             binary = self.binary({name: value for name, value in options.items() if value is not None})
-            binary[(x, y, z)](*_rebuilt(self.captured.signature, iter(values.values())))
+            binary[(x, y, z)](*_rebuilt(self.captured.signature, chain(first, values.values())))
 
         return launch
 

@@ -9,8 +9,9 @@ inside that one, and `--set`. In the table,
     256}}}
 
 types are spelled as in Triton's own signatures: `*fp16` is a pointer, and `:16` promises divisibility by 16
-(of the address, for a pointer). Raises TwillError that lists all that is missing, unknown or of the wrong
-kind at once.
+(of the address, for a pointer). A name of a launch option that is also a parameter: with a type it is the
+parameter alone, with a value both, as a keyword is to Triton. Raises TwillError that lists all that is
+missing, unknown or of the wrong kind at once.
 """
 
 from __future__ import annotations
@@ -106,6 +107,10 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
         for key, one in known.items()
         if key in merged and at_run_time(one, merged[key])
     }
+    types = {
+        key: str(merged[key]) for key, one in known.items() if key in merged and at_run_time(one, merged[key])
+    }
+    options = {key: merged.get(key, default) for key, default in OPTIONS.items() if key not in types}
     complaints = [
         *(
             f"`{key}` is neither an argument of {name} nor an option{_meant(key, (*known, *OPTIONS))}"
@@ -114,9 +119,9 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
         ),
         *(complaint for parameter in known.values() for complaint in judged(parameter, merged)),
         *(
-            f"{key} is a number, not {merged[key]!r}"
-            for key in OPTIONS
-            if not isinstance(merged.get(key), int | None)
+            f"{key} is a number, not {value!r}"
+            for key, value in options.items()
+            if not isinstance(value, int | None)
         ),
     ]
     if complaints:
@@ -125,12 +130,11 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
             f"{name} cannot be compiled: " + "; ".join(complaints),
             help=advice(name, missing or known.values()),
         )
-    types = {key: str(merged[key]) for key, parameter in known.items() if at_run_time(parameter, merged[key])}
     return Instance(
         types={key: text.removesuffix(":16") for key, text in types.items()},
         divisible=frozenset(key for key, text in types.items() if text.endswith(":16")),
         constants={key: merged[key] for key in known if key not in types},
-        options={key: number(merged.get(key, default)) for key, default in OPTIONS.items()},
+        options={key: number(options.get(key, default)) for key, default in OPTIONS.items()},
     )
 
 

@@ -11,13 +11,13 @@ that assigns a schedule, or from there on. Everything that Triton refuses is a T
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from twill.diagnostics import Location, TwillError
-from twill.extract.frontend.arguments import Instance, Parameter, dtype, resolve
+from twill.extract.frontend.arguments import OPTIONS, Instance, Parameter, dtype, resolve
 from twill.extract.frontend.cache import Precompiled
 from twill.extract.frontend.kernel_files import Kernel, Names, find_kernel, load_file, unwrapped
 from twill.extract.frontend.triton_errors import triton_errors
@@ -132,7 +132,20 @@ def launch(
     import triton
 
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
-    kernel[grid](**arguments, **instance.constants, **{**instance.options, **options})
+    order = getattr(kernel, "arg_names", tuple(arguments))
+    first, named = passed(order, {**arguments, **instance.constants}, instance, options)
+    kernel[grid](*first, **named)
+
+
+def passed(
+    order: Sequence[str], values: Names, instance: Instance, options: Names
+) -> tuple[tuple[object, ...], Names]:
+    """What a launch passes by position and by name, to a kernel whose parameters have this order: Triton
+    takes a keyword for its option also where a parameter is called so."""
+    ends = [order.index(name) + 1 for name in OPTIONS if name in instance.types]
+    first = order[: max(ends, default=0)]
+    named = {name: value for name, value in values.items() if name not in first}
+    return tuple(values[name] for name in first), {**named, **instance.options, **options}
 
 
 # --- the kernel -------------------------------------------------------------------------------------------
