@@ -66,7 +66,7 @@ that compute; in parentheses what the schedule charges on that unit (cycles x la
 moves out of the loop is not counted, nor is the second try of a wait. An FADD2, FMUL2 or FFMA2, which
 computes two elements in one instruction, counts for two on its unit, and for one among all. What one warp of
 a group executes alone, such as a wait before it issues an MMA, counts on these units as an average.
-The rows are of one run (`--instructions`) of one version of the generator.
+The rows are of one run (`--instructions`), but for those of schedules that have changed since.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -75,12 +75,12 @@ Of kernels with several loops the first is counted. Warps of their own issue the
 where warps are free. What is left: each wait that is passed costs 55 cycles here, a number taken over from
 sm_90, and MMAs that other warps issue are handed over by barriers which a schedule does not count. Loops are
 therefore also scheduled with the costs of hand-offs (`generation/hand_offs.py`), and the program that is
-predicted to be fastest is kept: that of fa_bwd_subtiled is such, while fa_fwd_causal is faster with updates
-of accumulators in a group of their own. Threads arrive behind a load from tensor memory when it is complete,
-and an interval is no shorter than shared memory and issue slots allow for ever. The groups that share the
-exponential unit keep their distance by dependences alone: ordering barriers around the exponentials (as for
-the tensor core on sm_90) changed nothing in the kept schedules of attention, since its groups already follow
-each other there.
+predicted to be fastest is kept: those of fa_fwd and fa_bwd_subtiled are such, while fa_fwd_causal is faster
+with updates of accumulators in a group of their own. Threads arrive behind a load from tensor memory when it
+is complete, and an interval is no shorter than shared memory and issue slots allow for ever. The groups that
+share the exponential unit keep their distance by dependences alone: ordering barriers around the exponentials
+(as for the tensor core on sm_90) changed nothing in the kept schedules of attention, since its groups already
+follow each other there.
 
 Accumulators that are rescaled are loaded 16 columns at a time: while a chunk is loaded, the one before is
 multiplied and stored. A tile that is reduced is loaded 32 columns at a time, and `tcgen05.wait::ld` is no
@@ -96,20 +96,14 @@ from a number that the loop loads, for two each: the schedule charges neither. W
 and groups that only pass tiles on, execute 1 to 14 ALU instructions in an iteration for which nothing is
 charged: parities and slots of the channels that they wait for, and the loop's counter.
 
-The predictions of fa_fwd, fa_fwd_subtiled, fa_fwd_causal, queries_low and fa_fwd_pairs are of a simulator in
-which a group that passes a tile in registers to another one could compute meanwhile. With the group held, as
-it is, these programs are predicted to take 2701, 2705, 2696 and 3242, 1411 and 2986 cycles. For fa_fwd, in
-pairs and alone, a search now finds a program of 2131 (scheduled 2103, tiles stay in their group).
-
-fa_fwd alone, with one tile of 128 rows, takes 1992 cycles where its schedule has 1322. Of these, 329 go with
-the costs of waits and barriers. The others are a circuit of two iterations that the schedule does not have:
-the tile of weights passes between the two groups through one slot of 64 KB, and the schedule lets the next
-one be written while the exponentials still read the last, but the slot is released when all of it is read;
-behind that the first group executes, one behind the other, what the schedule overlaps (the loads of the next
-scores and their maximum, then the rescaling of the accumulator for which the MMA waits). With these costs in
-the schedule, where tiles stay in their group, an iteration takes 2056 and is predicted to take 2132, so the
-program above is kept: 128 rows in one group of four warps execute 1750 cycles of instructions. Two tiles
-(fa_fwd_subtiled), which overlap, are the faster form.
+fa_fwd, with one tile of 128 rows, is scheduled with the costs of hand-offs. One group computes all that
+follows from the scores, one operation behind the other: 341 cycles for its wait for the scores and the load
+of their first columns, 256 for the maxima, 43 for one-row operations on them, 128 to scale, 1024 for
+exponentials, 128 for their sums, and 183 for a second wait and the store of the weights, 2103 in all. Without
+these costs 1322 are enough (1235 in pairs), where a group that loads scores passes a tile of them on to one
+that computes exponentials. That program is predicted to take 2701 cycles (2503): the tile goes through one
+slot of 64 KB, for which the threads of both groups are held 512 cycles each, and which is released when all
+of it is read. Two tiles (fa_fwd_subtiled), which overlap, are the faster form.
 
 Clusters of two (`--pairs`) are refused for three kernels. In fa_bwd, B of the MMAs of scores and of their
 gradients is the block's own, keys and values, and the gradient of the queries is a sum over the keys of both

@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 
 from tests.kernels.builds import build, numbers
-from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, program
+from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, PASSED, program
 from twill.emulate.build import Request, execute, prepared, run, wrong
 from twill.emulate.memory.clocks import Array
 from twill.emulate.numeric.formats import table
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-ORDERS = [kernel for kernel in BLACKWELL if kernel.startswith(("gemm_persistent", "fa_fwd."))]
+ORDERS = [*(kernel for kernel in BLACKWELL if kernel.startswith(("gemm_persistent", "fa_fwd."))), *PASSED]
 """Kernels whose asynchronous operations are executed in other orders too."""
 
 
 @pytest.mark.parametrize(
     ("kernel", "size"),
-    [(one, size) for one in BLACKWELL for size in (64 if "fp4" in one else 48, 256)],  # rows of 16 bytes
+    [
+        (one, size) for one in (*BLACKWELL, *PASSED) for size in (64 if "fp4" in one else 48, 256)
+    ],  # rows of 16 bytes
 )
 def test_few_iterations_and_ragged_ends(kernel: str, size: int) -> None:
     """One that is not whole; fewer than stages."""
@@ -53,7 +55,7 @@ def test_causal_attention_continues_its_accumulators(length: int, blocks: int, s
     assert wrong(build(kernel), compared) is None, compared
 
 
-@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_fwd_subtiled.sm100"])
+@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_fwd_passed.sm100", "fa_fwd_subtiled.sm100"])
 @pytest.mark.parametrize("sizes", [(1, 0, 0, 0), (1, 2, 4, 8), (1, 1, 3, 1)], ids=["never", "always", "once"])
 def test_accumulators_are_scaled_where_maxima_grow(kernel: str, sizes: tuple[int, ...]) -> None:
     """Keys of four blocks, so many times as large: a warp leaves its accumulator where no maximum grows. One

@@ -23,6 +23,7 @@ from tests.kernels.programs import (
     FORMS,
     INVARIANT,
     PAIRED,
+    PASSED,
     architecture,
     joined,
     loops,
@@ -38,7 +39,7 @@ OTHERS = (*FORMS, *INVARIANT, *CARRIED)
 SETS = {
     "hopper": (*EXAMPLES, *OTHERS),
     "clustered": CLUSTERED,
-    "blackwell": (*BLACKWELL, *PAIRED),
+    "blackwell": (*BLACKWELL, *PAIRED, *PASSED),
 }
 """The kernels that one run of nvcc compiles: those of Hopper whose thread blocks share loads are a set of
 their own."""

@@ -21,8 +21,6 @@ from twill.warp.plan import Options as Lowering
 HERE = Path("tests/kernels")
 LIMIT = 60
 """Seconds for each loop."""
-REGISTERS = {"fa_fwd_pairs.sm100": 184}
-"""Per thread, where ptxas spills otherwise: as `twill codegen` finds."""
 
 
 def main(names: list[str]) -> None:
@@ -45,7 +43,6 @@ def main(names: list[str]) -> None:
         inputs = Inputs(
             str(path),
             arch=arch,
-            registers=REGISTERS.get(kernel_name),
             polynomial_exp2=name in POLYNOMIAL,
         )
         options = GenerateOptions(time_limit=LIMIT, check=False, lowering=Lowering(pairs=pairs))

@@ -154,6 +154,9 @@ RANDOM = (
 """Kernels with a schedule of `benchmarks/fuzz_schedules.py`, by its seed, that was once lowered wrong."""
 BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))
 """Kernels compiled for Blackwell."""
+PASSED = ("fa_fwd_passed.sm100",)
+"""Kernels for Blackwell with a schedule, of four stages, in which two groups that compute pass a tile in
+registers on and one of them issues MMAs. A search prefers tiles that stay in their group."""
 _HERE = Path(__file__).parent
 
 
@@ -162,7 +165,7 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
     name, arch, pairs = kernel.removesuffix(".sm100"), architecture(kernel), kernel in PAIRED
-    plain = re.sub("_(polynomial|divided|pairs|clustered|random[0-9]+)$", "", name)
+    plain = re.sub("_(polynomial|divided|passed|pairs|clustered|random[0-9]+)$", "", name)
     folder = "examples/ttgir" if plain in EXAMPLES else "tests/kernels/ttgir"
     path = f"{folder}/{plain}.{arch}.ttgir"
     found = cases(Inputs(path, arch=arch, exact_layouts=EXACT_LAYOUTS, pairs=pairs))

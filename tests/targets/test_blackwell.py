@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.kernels.builds import assembled
-from tests.kernels.programs import BLACKWELL, PAIRED, cuda, program
+from tests.kernels.programs import BLACKWELL, PAIRED, PASSED, cuda, program
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
 from twill.generation.generate import generate
@@ -34,15 +34,15 @@ from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 
 GIVEN = {"M": 256, "N": 256, "K": 256, "split": 128, "heads": 1, "length": 640, "scale": 0.09}
-WITH_BARRIERS = [kernel for kernel in BLACKWELL if program(kernel).dependences]
+WITH_BARRIERS = [kernel for kernel in (*BLACKWELL, *PASSED) if program(kernel).dependences]
 
 
-@pytest.mark.parametrize("kernel", [*BLACKWELL, *PAIRED])
+@pytest.mark.parametrize("kernel", [*BLACKWELL, *PAIRED, *PASSED])
 def test_the_cuda_of_a_kernel(kernel: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{kernel}.cu", cuda(kernel))
 
 
-@pytest.mark.parametrize("kernel", BLACKWELL)
+@pytest.mark.parametrize("kernel", [*BLACKWELL, *PASSED])
 @pytest.mark.parametrize("prefer", [(0, 1, 2), (2, 1, 0)])
 def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[int, ...]) -> None:
     made = program(kernel)
@@ -53,7 +53,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
     assert any(one.changed for one in found)
 
 
-@pytest.mark.parametrize("kernel", BLACKWELL)
+@pytest.mark.parametrize("kernel", [*BLACKWELL, *PASSED])
 @pytest.mark.parametrize("trips", range(6))
 def test_no_interleaving_goes_wrong(kernel: str, trips: int) -> None:
     """All of up to three iterations; of more, where there are too many, those of adversaries too."""
@@ -64,7 +64,7 @@ def test_no_interleaving_goes_wrong(kernel: str, trips: int) -> None:
 
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 def test_they_build_without_warnings(tmp_path: Path) -> None:
-    said = assembled([*BLACKWELL, *PAIRED], tmp_path, 3)
+    said = assembled([*BLACKWELL, *PAIRED, *PASSED], tmp_path, 3)
     assert "warning" not in said
     spilled = [
         line
@@ -117,7 +117,9 @@ def test_groups_synchronize_behind_loops_whose_accumulators_do_not_alternate(ker
         assert found == (count if group.id in made.synchronized else 0)
 
 
-@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_fwd_causal.sm100", "guarded.sm100"])
+@pytest.mark.parametrize(
+    "kernel", ["fa_fwd.sm100", "fa_fwd_passed.sm100", "fa_fwd_causal.sm100", "guarded.sm100"]
+)
 def test_the_first_iteration_waits_for_phases_before_it(kernel: str) -> None:
     """Without a condition: a fresh barrier has completed them."""
     assert not re.search(r"if \(i >= \d+[^;]*dependence\d+\.wait", cuda(kernel))

@@ -18,6 +18,7 @@ from tests.kernels.programs import (
     EXAMPLES,
     FORMS,
     INVARIANT,
+    PASSED,
     architecture,
     changed,
     loops,
@@ -109,11 +110,11 @@ def test_tensor_memory_handed_over_by_eight_warps_is_refused() -> None:
 @needs_triton
 def test_loops_with_fewer_iterations_than_stages() -> None:
     """A loop of four stages, whose statements are predicated where there are fewer than three iterations."""
-    one = program("fa_fwd.sm100")
+    one = program("fa_fwd_passed.sm100")
     assert {it.stages for group in one.groups for it in walk(group.body) if isinstance(it, Pipelined)} == {4}
     made = compiled(source(one), one.function, "sm100")
     for length in (128, 384):
-        accepted(one, executed(made, one.function, {**numbers("fa_fwd.sm100"), "length": length}))
+        accepted(one, executed(made, one.function, {**numbers("fa_fwd_passed.sm100"), "length": length}))
 
 
 def test_tensor_memory_of_several_tiles_is_allocated_once() -> None:
@@ -148,7 +149,7 @@ def test_kernels_are_written_as_python(kernel: str) -> None:
     assert "gl.warp_specialize(" in written(kernel)
 
 
-@pytest.mark.parametrize("kernel", [*FORMS, *INVARIANT, *CARRIED, *BLACKWELL])
+@pytest.mark.parametrize("kernel", [*FORMS, *INVARIANT, *CARRIED, *BLACKWELL, *PASSED])
 def test_every_form_is_written_or_refused_with_its_line(kernel: str) -> None:
     refused: TwillError | None = None
     try:

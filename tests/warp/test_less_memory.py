@@ -89,7 +89,7 @@ def test_numbers_that_say_what_is_loaded_have_as_many_slots_as_the_loads() -> No
     assert min(one.depth for one in numbers) >= min(one.depth for one in loads) > 2
 
 
-@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_bwd.sm100", "skipping.sm100"])
+@pytest.mark.parametrize("kernel", ["fa_fwd_passed.sm100", "fa_bwd.sm100", "skipping.sm100"])
 def test_barriers_of_tensor_memory_have_room(kernel: str) -> None:
     """What is given is 8 bytes less than what the kernel takes with all slots: one has to go."""
     whole = program(kernel)

@@ -6,7 +6,7 @@ from tests.kernels.programs import loops, program
 from twill.ir.statements import BarrierWait, ConsumerWait, MmaIssue, walk
 
 
-@pytest.mark.parametrize("kernel", ["fa_fwd.sm100", "fa_fwd_subtiled.sm100", "fa_fwd_causal.sm100"])
+@pytest.mark.parametrize("kernel", ["fa_fwd_passed.sm100", "fa_fwd_subtiled.sm100", "fa_fwd_causal.sm100"])
 def test_groups_that_compute_issue_no_mma(kernel: str) -> None:
     made = program(kernel)
     issuing = [g for g in made.groups if any(isinstance(s, MmaIssue) for s in walk(g.body))]
