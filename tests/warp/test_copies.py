@@ -2,11 +2,16 @@
 copy goes."""
 
 import re
+from pathlib import Path
 
 import pytest
 
 from tests.kernels.programs import loops, program
+from twill.diagnostics import TwillError
 from twill.extract.reader.ttgir import read as read_module
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
+from twill.inputs import Inputs
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import Program
@@ -230,6 +235,25 @@ def test_index_tiles_are_loaded_again_by_who_reads_them() -> None:
     loads = [one for group in made.groups for one in walk(group.body) if isinstance(one, ProducerLoad)]
     names = [[made.op(index).result.name for index in load.ops] for one in loads for load in one.loads]
     assert any("%row_4" in ops for ops in names), names
+
+
+@pytest.mark.parametrize(("array", "refused"), [("log", None), ("rows", "lies in other threads")])
+def test_index_tiles_of_an_array_that_the_kernel_stores_to(
+    array: str, refused: str | None, tmp_path: Path
+) -> None:
+    """Numbers of their type that go to another array change nothing; with the same one, nobody may load them
+    again, and the threads that copy do not hold them."""
+    text = Path("tests/kernels/ttgir/gathered_rows.sm90.ttgir").read_text()
+    text = text.replace("@gathered(", "@gathered(%log: !tt.ptr<i32>, ")
+    store = f"    tt.store %{array}, %c0_i32 : !tt.ptr<i32>\n    tt.return"
+    (tmp_path / "kernel.ttgir").write_text(text.replace("    tt.return", store))
+    inputs = Inputs(str(tmp_path / "kernel.ttgir"), arch="sm90", subtile=1)
+    options = GenerateOptions(time_limit=10, execute=False)
+    if refused is None:
+        assert "cp_async<16>" in generate(inputs, options).cuda
+    else:
+        with pytest.raises(TwillError, match=refused):
+            generate(inputs, options)
 
 
 @pytest.mark.parametrize(

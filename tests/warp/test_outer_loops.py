@@ -49,6 +49,20 @@ def test_bounds_from_memory_that_the_kernel_writes_are_refused() -> None:
     assert "how often this loop runs" in found[0]
 
 
+def test_bounds_from_another_array_than_the_kernel_writes_are_not() -> None:
+    """Of the same type: what two arguments point to does not overlap; where a loaded pointer points is unknown."""
+    text = loops("grouped")[0].text
+    end, begin = text.index("    tt.return"), text.index("tt.func")
+    argument = text.index("(", begin) + 1
+    more = f"{text[:argument]}%log: !tt.ptr<i32>, %logs: !tt.ptr<!tt.ptr<i32>>, {text[argument:end]}"
+    known = "    tt.store %log, %c0_i32 : !tt.ptr<i32>\n"
+    loaded = known.replace("%log,", "%unknown,")
+    loaded = f"    %unknown = tt.load %logs : !tt.ptr<!tt.ptr<i32>>\n{loaded}"
+    assert reasons(more + known + text[end:]) == []
+    (found,) = reasons(more + loaded + text[end:])
+    assert "how often this loop runs" in found
+
+
 def test_values_that_change_places_are_refused() -> None:
     text = loops("searched")[0].text
     swapped = text.replace(

@@ -15,7 +15,7 @@ other pointer load is executed element by element.
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from twill.ir.loop import Op, Pointer, Scalar, Tensor, Type
+from twill.ir.loop import Op, Scalar, Tensor
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import (
     copied_across,
@@ -27,7 +27,8 @@ from twill.ops.pointer_loads import (
     why_not,
 )
 from twill.ops.table import role
-from twill.warp.dataflow import Code
+from twill.warp.dataflow import EFFECTS, Code
+from twill.warp.disjoint import may_write
 from twill.warp.tasks import Scheduled, root
 from twill.warp.thread_block import only_moves
 
@@ -60,9 +61,7 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
 def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
     analysis = AxisAnalysis(code.function)
     inside = {op.index for one in loops for op in one.loop.body.walk()}
-    written = {
-        _pointee(op.operands[0].type) for op in code.ops.values() if role(op) in ("pointer_store", "atomic")
-    }
+    stores = [op for op in code.ops.values() if op.name in EFFECTS]
     for op in code.ops.values():
         tile = op.result.type if role(op) == "pointer_load" else None
         index = (
@@ -73,16 +72,10 @@ def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
         )
         if (
             index
-            and _pointee(op.operands[0].type) not in written
+            and not any(may_write(code, store, op) for store in stores)
             and (op.index not in inside or feeds_address(analysis, op, inside))
         ):
             yield op
-
-
-def _pointee(type: Type) -> Type:
-    """What pointers of a type point to."""
-    dtype = type.dtype if isinstance(type, Tensor) else type
-    return dtype.pointee if isinstance(dtype, Pointer) else dtype
 
 
 def loaded_by_pointer(code: Code, loops: Iterable[Scheduled]) -> Iterator[Op]:

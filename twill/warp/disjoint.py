@@ -1,16 +1,18 @@
-"""Whether two stores write to different memory, as far as their addresses alone say.
+"""Whether two accesses are to different memory, as far as their addresses alone say.
 
 Takes two stores of a function; compares their addresses as sums: of values that both have, of a constant, and
-of ranges of indices. Nothing else is known of the values, such as strides.
+of ranges of indices. Nothing else is known of the values, such as strides. A store and a load are apart by
+their types, and by the arguments that they go through.
 """
 
 from collections import Counter
 from dataclasses import dataclass
 
-from twill.ir.loop import Op, Tensor, TensorDesc, Value
+from twill.ir.loop import Op, Pointer, Tensor, TensorDesc, Type, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp.dataflow import Code
+from twill.warp.store_warp import pointer
 
 _SAME = frozenset[Role](("splat", "broadcast", "expand", "layout"))
 """They repeat or move what they are given."""
@@ -25,6 +27,20 @@ class _Sum:
     """Ids of scalars, with how often each is added."""
     first: int = 0
     spread: int = 0
+
+
+def may_write(code: Code, store: Op, load: Op) -> bool:
+    """Whether an operation that writes global memory may write what a load reads: numbers of its type, unless
+    through another argument of the function. What two arguments point to does not overlap."""
+    one, other = pointer(code, store), pointer(code, load)
+    apart = one is not None and other is not None and one is not other
+    return not apart and _element(store.operands[0].type) == _element(load.operands[0].type)
+
+
+def _element(type: Type) -> Type:
+    """What a pointer, a tile of pointers or a descriptor points to."""
+    dtype = type.dtype if isinstance(type, Tensor | TensorDesc) else type
+    return dtype.pointee if isinstance(dtype, Pointer) else dtype
 
 
 def disjoint(code: Code, one: Op, other: Op) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Loop, Op, Pointer, Tensor, TensorDesc, Type, Value
+from twill.ir.loop import Loop, Op, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp import resident
@@ -30,6 +30,7 @@ from twill.warp.dataflow import (
     pure,
     zero,
 )
+from twill.warp.disjoint import may_write
 from twill.warp.tasks import Scheduled, Task
 
 
@@ -166,25 +167,19 @@ def _behind(code: Code, op: Op) -> list[Op]:
 
 
 def _undecided(code: Code, ops: Sequence[Op]) -> Iterator[TwillError]:
-    """Loops that groups might not run equally often: each reads what decides that from memory by itself."""
-    written = {_element(op.operands[0].type) for op in code.ops.values() if op.name in EFFECTS}
+    """Loops that groups might not run equally often: each reads what decides that from memory by itself,
+    which the kernel may have written by then."""
+    stores = [op for op in code.ops.values() if op.name in EFFECTS]
     for op in (op for op in ops if role(op) in _LOOPS):
         values = closed(code, _deciding(op), ())
         makers = (maker for maker in ops if any(result.id in values for result in maker.results))
-        if any(
-            role(maker) == "pointer_load" and _element(maker.operands[0].type) in written for maker in makers
-        ):
+        loads = [maker for maker in makers if role(maker) == "pointer_load"]
+        if any(may_write(code, store, load) for store in stores for load in loads):
             yield code.refuse(
-                "how often this loop runs is loaded from memory, and the kernel stores numbers of that type",
+                "how often this loop runs is loaded from memory that the kernel may store to",
                 op,
-                "pass the bounds as arguments",
+                "pass the bounds as arguments, or in an array of their own",
             )
-
-
-def _element(type: Type) -> Type:
-    """What a pointer, a tile of pointers or a descriptor points to."""
-    dtype = type.dtype if isinstance(type, Tensor | TensorDesc) else type
-    return dtype.pointee if isinstance(dtype, Pointer) else dtype
 
 
 def _trading(op: Op) -> bool:

@@ -203,28 +203,32 @@ def _loaded(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> tuple[Op, Slo
 
 
 def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
+    """Raises TwillError where a thread would need addresses that other threads have."""
     scope = emitter.scope(load.reads, at=it.at)
     op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
     for index in load.ops[:-1]:
         execute(scope, emitter.program.op(index))
     slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
-    if _equal(emitter, op, tensor):
-        return ["{", *indented([*scope.lines, _first_copy(emitter, scope, op, load.vector, slot)]), "}"]
-    if (kept := emitter.kept.get(op.index)) is not None:
-        return ["{", *indented([*scope.lines, *copied_in_loop(scope, op, kept, slot)]), "}"]
-    if not isinstance(op.result.type, Tensor):
-        return ["{", *indented([*scope.lines, _number_copied(scope, op, load.vector, slot)]), "}"]
-    pointers, mask = (
-        scope.elements(op.operands[0]),
-        scope.elements(op.operands[1]) if len(op.operands) > 1 else None,
-    )
     try:
-        form = linear(op.result.type, 32 * emitter.group.warps)
-        other = filling_text(emitter.program.function, op)
-        lines = copied(slot, tensor, load.vector, form, pointers, mask, other)
+        lines = _copied(emitter, scope, load, tensor, slot)
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
     return ["{", *indented([*scope.lines, *lines]), "}"]
+
+
+def _copied(emitter: Emitter, scope: Scope, load: TileLoad, tensor: SlotTensor, slot: str) -> list[str]:
+    op = emitter.program.op(load.ops[-1])
+    if _equal(emitter, op, tensor):
+        return [_first_copy(emitter, scope, op, load.vector, slot)]
+    if (kept := emitter.kept.get(op.index)) is not None:
+        return [*copied_in_loop(scope, op, kept, slot)]
+    if not isinstance(op.result.type, Tensor):
+        return [_number_copied(scope, op, load.vector, slot)]
+    pointers = scope.elements(op.operands[0])
+    mask = scope.elements(op.operands[1]) if len(op.operands) > 1 else None
+    form = linear(op.result.type, 32 * emitter.group.warps)
+    other = filling_text(emitter.program.function, op)
+    return [*copied(slot, tensor, load.vector, form, pointers, mask, other)]
 
 
 def _units(emitter: Emitter, op: Op, tensor: SlotTensor, load: TileLoad) -> Units:
@@ -335,7 +339,10 @@ def _kept_of_copy(
     if found is None:
         return None
     scope, before = _in_loop_and_before(emitter, it, load, inside)
-    return hoisted(scope, before.lines, op, found, inside, room)
+    try:
+        return hoisted(scope, before.lines, op, found, inside, room)
+    except ValueError as problem:
+        raise refuse(emitter.program, op, str(problem)) from problem
 
 
 def _in_loop_and_before(
