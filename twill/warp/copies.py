@@ -5,7 +5,7 @@ A vector that is consecutive and aligned is one bulk copy (cp.async.bulk), which
 is one copy too: the group that loads does not wait for it.
 
 Takes the code of a function and its scheduled loops; gives the code with these loads. Index tiles, from which
-addresses follow, are loaded again by whoever reads them, unless the kernel writes memory of their type. A
+addresses follow, are loaded again by whoever reads them, unless the kernel may store to their array. A
 load qualifies if its tile lies in shared memory as the tensor core or plain rows have it, if 4 bytes or more
 are known to be copied together, and if what its mask leaves out is a constant or arbitrary. Tiles of 8 and 16
 bits of which less is known to be copied together pass through the registers of the threads that load. Every
