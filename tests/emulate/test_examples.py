@@ -14,6 +14,7 @@ GIVEN = {
     "gathered_rows": {"M": 100},
     "turned": {"M": 60, "N": 62, "K": 40, "stride": 8000},
     "turned_32": {"M": 30, "N": 62, "K": 40, "stride": 8000},
+    "unaligned": {"M": 100, "N": 128, "K": 128, "pitch": 130},
     "wrapped": {"M": 100, "N": 121, "K": 201, "a_stride": 203, "b_stride": 125},
     "wrapped_bytes": {"M": 100, "N": 121, "K": 201, "a_stride": 203, "b_stride": 125},
     "wrapped_e4m3": {"M": 112, "N": 112, "K": 208, "a_stride": 224, "b_stride": 128},

@@ -29,6 +29,7 @@ NUMBERS = {
     "first": 8,
     "slope": 0.125,
     "stride": 256,
+    "pitch": 256,
     "a_stride": 256,
     "b_stride": 256,
     "split": 128,
