@@ -14,6 +14,7 @@ from twill.diagnostics import TwillError
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.update_groups import with_update_group
 from twill.inputs import Case
+from twill.ir.machine import Residency
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
@@ -173,13 +174,13 @@ def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
     if residency is None or _walks(first):
         return first
     now = first.of_sm()
-    best = _without_passing(first, now, attempt)
+    best = _without_passing(first, residency, now, attempt)
     if best[0] is first and now > residency.idle * sum(map(busy, first.loops)):
         best = (first, now / residency.idle)
-        if another := _for_blocks(first, first.program.resident_blocks + 1):
+        if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
             best = _faster(best, another, attempt, Attempt.of_sm)
         blocks = _computing(first)
-        if best[0] is first and (alone := _each_alone(first, blocks)):
+        if best[0] is first and (alone := _each_alone(first, residency, blocks)):
             best = _faster((first, now), alone, attempt, Attempt.of_sm, blocks)
     other, cycles = best
     if other is first:
@@ -189,13 +190,15 @@ def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
 
 
-def _without_passing(first: Attempt, now: float, attempt: Solving) -> tuple[Attempt, float]:
+def _without_passing(
+    first: Attempt, residency: Residency, now: float, attempt: Solving
+) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes, where groups fit the interval but for
     the register tiles that they pass to each other: as many blocks as keep as many warps of an SM computing,
     or fewer where these have no schedule, none slower than the attempt."""
     least = first.program.resident_blocks
     for blocks in range(_computing(first), least - 1, -1) if _late_by_passing(first) else ():
-        if alone := _each_alone(first, blocks):
+        if alone := _each_alone(first, residency, blocks):
             try:
                 other = attempt(alone, blocks)
             except TwillError:
@@ -215,29 +218,29 @@ def _late_by_passing(first: Attempt) -> bool:
     return any(fits(one, {}) and not fits(one, passed(one, tiles)) for one in first.loops)
 
 
-def _for_blocks(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
+def _for_blocks(first: Attempt, residency: Residency, blocks: int) -> tuple[Case, ...] | None:
     """The loops with the limits of so many thread blocks on an SM, and no more groups than they have; None
-    where a schedule is not looked for with so few registers, and where a block walks over tiles."""
+    where a schedule is not looked for with so few registers."""
     machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
     wide = [group for group in granted if not thread_block.only_moves(group)]
-    if machine.residency is None or _walks(first) or not wide:
+    if not wide:
         return None
     limits, threads = machine.limits, 32 * sum(group.warps for group in wide)
     moving = 128 * max((one.registers for one in first.program.groups if one.only_moves), default=0)
     own = (limits.registers_total // blocks - moving) // threads
-    registers = int(machine.residency.used * own) // limits.register_step * limits.register_step
-    if registers < machine.residency.fewest * max(group.registers for group in wide):
+    registers = int(residency.used * own) // limits.register_step * limits.register_step
+    if registers < residency.fewest * max(group.registers for group in wide):
         return None
     return _limited(first, blocks, len(granted), registers)
 
 
-def _each_alone(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
+def _each_alone(first: Attempt, residency: Residency, blocks: int) -> tuple[Case, ...] | None:
     """The loops with the limits of so many thread blocks on an SM, in each of which one group computes and
     one loads: with registers of which schedules use a part, as kernels do; None where no more than one
-    computes, and where a block walks over tiles."""
+    computes."""
     machine, granted = first.loops[0].machine, thread_block.granted(first.loops)
     wide = [group for group in granted if not thread_block.only_moves(group)]
-    if machine.residency is None or _walks(first) or len(wide) < 2:
+    if len(wide) < 2:
         return None
     limits = machine.limits
     code = with_copies(read(first.program.module, first.program.function), first.loops)
@@ -245,7 +248,7 @@ def _each_alone(first: Attempt, blocks: int) -> tuple[Case, ...] | None:
     loading = max(limits.narrow_registers, thread_block.copying(machine.copies, code, loads))
     step, threads = limits.register_step, 32 * max(group.warps for group in wide)
     own = (limits.registers_total // blocks - 128 * -(-loading // step) * step) // threads
-    registers = int(own / machine.residency.used) // step * step
+    registers = int(own / residency.used) // step * step
     return _limited(first, blocks, len(granted) - len(wide) + 1, registers)
 
 

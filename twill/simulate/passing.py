@@ -5,7 +5,7 @@ memory, and those of its readers load it from there, is no operation of a schedu
 timed run holds each of the two groups for its half of the way.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
@@ -51,10 +51,10 @@ def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passin
 def passed(one: Scheduled, tiles: Iterable[Passing]) -> Mapping[int, float]:
     """For how long each group of a loop's schedule writes and loads such tiles in an iteration, in units of
     its problem."""
-    found, unit = Counter[int](), one.problem.resolution.cycles_per_unit
+    found, unit = defaultdict[int, float](float), one.problem.resolution.cycles_per_unit
     for tile in tiles:
         for group in tile.groups if tile.loop == one.loop.op.index else ():
-            found[group] += tile.held / unit  # pyright: ignore
+            found[group] += tile.held / unit
     return found
 
 

@@ -66,6 +66,5 @@ def _probes(
     whole = probed(setting.problem)
     if whole.solution is None and setting.decomposes:
         for one in projections(setting.problem):
-            engine = f"cpsat on the {one.name} projection"
-            yield replace(probed(one.at(evidence.top)), engine=engine), ((one, evidence.top),)
+            yield replace(probed(one.at(evidence.top)), engine=one.engine), ((one, evidence.top),)
     yield whole, ()

@@ -81,9 +81,7 @@ def _refutation(
     few = in_flight < setting.in_flight
     detail = f"not with {in_flight} iterations in flight" if few else ""
     setting.tell("note" if few else "infeasible", projection.name, interval, detail)
-    return replace(probe, engine=f"cpsat on the {projection.name} projection").refutation(
-        interval, in_flight, below=True
-    )
+    return replace(probe, engine=projection.engine).refutation(interval, in_flight, below=True)
 
 
 def _probes(

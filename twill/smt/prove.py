@@ -66,7 +66,7 @@ def confirm(result: Result, time_limit: float, *, joint: bool = True) -> Confirm
 
 def _projection_refuted(result: Result, begun: Confirmation, end: float) -> str | None:
     """The engine that refutes the projection on record, where it rests on one."""
-    named = {f"cpsat on the {one.name} projection": one for one in projections(result.problem)}
+    named = {one.engine: one for one in projections(result.problem)}
     if begun.recorded not in named:
         return None
     small = named[begun.recorded].at(begun.interval)

@@ -214,9 +214,7 @@ def _projected(race: Race, projection: Projection) -> Step:
         probe = cpsat.attempt(
             projection.at(race.interval), race.interval, race.setting.in_flight, budget=budget
         )
-        return (
-            replace(probe, engine=f"cpsat on the {projection.name} projection") if probe.refuted else NOTHING
-        )
+        return replace(probe, engine=projection.engine) if probe.refuted else NOTHING
 
     return refute
 

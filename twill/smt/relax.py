@@ -26,6 +26,11 @@ class Projection:
     quick: bool
     """So small that it is worth asking before anything else."""
 
+    @property
+    def engine(self) -> str:
+        """By which a refutation of it is recorded: CP-SAT decides projections."""
+        return f"cpsat on the {self.name} projection"
+
 
 def projections(problem: Problem) -> tuple[Projection, ...]:
     """The projections that may bind, the smallest first."""
