@@ -10,7 +10,7 @@ import pytest
 
 from tests.gpu.kernels import ANY, here, kernel
 from tests.kernels.programs import BLACKWELL_FORMS, BLOCK_SCALED, EXAMPLES, FORMS, PAIRED, loops
-from twill.simulate.compare import TOLERANCE, arguments, error, useful
+from twill.simulate.compare import TOLERANCE, arguments, error, of_order, useful
 from twill.simulate.interpret import interpret
 
 pytestmark = pytest.mark.gpu(*ANY)
@@ -73,8 +73,8 @@ def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
         if argument in memory.addresses:
             named = [place for place, number in enumerate(array.tolist()) if number in pointed]
             array[named] = [pointed[number].data_ptr() for number in array[named].tolist()]
-        kind = TORCH.get(memory.types[argument])
-        passed[argument] = torch.from_numpy(array).cuda().to(getattr(torch, kind) if kind else None)
+        narrow = TORCH.get(memory.types[argument])
+        passed[argument] = torch.from_numpy(array).cuda().to(getattr(torch, narrow) if narrow else None)
         if argument.startswith("*"):
             pointed[int(argument[1:])] = passed[argument]
     kernel(name)[grid](**{name: one for name, one in passed.items() if not name.startswith("*")})
@@ -82,7 +82,8 @@ def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
         if argument in memory.addresses:
             continue
         found = passed[argument].float() if memory.types[argument] in TORCH else passed[argument]
-        allowed = max(TENSOR_CORE, TOLERANCE[kind]) if (kind := memory.types[argument]) in TOLERANCE else 0
+        kind = memory.types[argument]
+        allowed = max(TENSOR_CORE, TOLERANCE[kind], of_order(function)) if kind in TOLERANCE else 0
         assert error(expected.astype(np.float64), found.cpu().numpy().astype(np.float64)) <= allowed
 
 
