@@ -46,9 +46,9 @@ FORBIDDEN = {
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
     ("generated", "given", "hand_offs", "kept_searches", "refusals", "subtiles", "update_groups"),
-    ("as_made", "attempts", "loop_nest", "persistence"),
+    ("attempts", "loop_nest", "persistence"),
     ("candidates",),
-    ("generate",),
+    ("as_made", "generate"),
     ("checked_build",),
     ("built", "export"),
 )

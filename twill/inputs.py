@@ -51,6 +51,9 @@ class Inputs:
     warps: int | None = None
     """Warps that hold the kernel's tiles at least, a power of two: each thread holds fewer elements
     (`twill.generation.candidates` takes eight where four have too few registers). None: a warpgroup."""
+    spills: int = 1
+    """How many times the registers of a thread its tiles may take: the compiler spills what has no room
+    (`twill.generation.candidates` takes more than one where loops have no schedule otherwise)."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()
@@ -150,6 +153,8 @@ def _changed(problem: Problem, inputs: Inputs) -> Problem:
     so pins come last."""
     if not inputs.cross_group:
         problem = whatif.without_cross_group(problem)
+    if inputs.spills > 1:
+        problem = whatif.spilling(problem, inputs.spills)
     if inputs.resolution is not None:
         from twill.costs.normalize import normalize
 

@@ -43,6 +43,13 @@ def limited(
     )
 
 
+def spilling(problem: Problem, times: int) -> Problem:
+    """The problem in which tiles take up to `times` the registers of a thread: each counts that part of its
+    own, and the compiler keeps in local memory what has no room."""
+    values = (replace(value, registers=-(-value.registers // times)) for value in problem.values)
+    return replace(problem, values=tuple(values))
+
+
 def without_cross_group(problem: Problem) -> Problem:
     """The problem without cross-group register values: only results of variable-latency operations pass
     between groups."""

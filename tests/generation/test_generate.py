@@ -69,6 +69,21 @@ def test_more_warps_hold_tiles_for_which_four_have_too_few_registers() -> None:
     assert [one.good for one in found if one.changed] == [True]
 
 
+def test_tiles_may_take_more_registers_than_a_thread_has_where_nothing_else_is_left() -> None:
+    """64 registers of a sum in each of 256 threads, and 64 in all: half of it is spilled."""
+    made = generate(replace(BANDS, registers=64), OPTIONS)
+    assert (made.inputs.spills, made.inputs.warps) == (2, 8)
+    assert made.program.warnings[-1].startswith("tiles take up to 2 times the registers of a thread")
+    assert all(group.registers <= 64 for one in made.loops for group in one.solution.groups)
+    found = compare(made.program, {"M": 256, "N": 256, "K": 256}, grid(0, 0, (1, 1)))
+    assert [one.good for one in found if one.changed] == [True]
+
+
+def test_more_registers_than_a_thread_has_do_not_make_shared_memory_larger() -> None:
+    with pytest.raises(TwillError, match="shared memory"):
+        generate(replace(BANDS, shared=4096), OPTIONS)
+
+
 def test_more_warps_hold_tiles_that_four_spill(monkeypatch: pytest.MonkeyPatch) -> None:
     bands, tried = generate(BANDS, OPTIONS), list[int | None]()
 

@@ -1,15 +1,17 @@
 """The loop that a schedule was made for, of the forms that loops have in generated kernels.
 
 Takes `Inputs` and a `Result`; gives the `Case` whose problem is the result's. A generated kernel may be
-persistent, have sub-tiles, wait inside of elementwise operations or count what hand-offs cost, and its
-schedule does not say which: forms are made until one has the numbers of the schedule.
+persistent, have sub-tiles, wait inside of elementwise operations, count what hand-offs cost, or have more
+warps or tiles that are spilled, and its schedule does not say which: forms are made until one has the numbers of the schedule.
 """
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import product
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import Order
+from twill.generation.candidates import MORE_WARPS, SPILLS
 from twill.generation.given import divided_waits
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.subtiles import COUNT
@@ -60,6 +62,9 @@ def _forms(inputs: Inputs, result: Result) -> Iterator[Inputs]:
     for persistent, order in WALKS:
         for count in counts:
             yield replace(inputs, subtile=count, persistent=persistent, order=order)
+    if inputs.warps is None:
+        for spills, warps in product((1, *SPILLS), (MORE_WARPS, None)):
+            yield replace(inputs, subtile=counts[0], spills=spills, warps=warps)
 
 
 def _handed(case: Case) -> Iterator[Case]:

@@ -8,13 +8,22 @@ has decided on is the only one of its kind.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from itertools import product
 from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from twill.diagnostics import TwillError
 from twill.generation.attempts import Attempt, fastest, least_of_sm
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
+from twill.generation.generated import (
+    Generated,
+    GenerateOptions,
+    ProgressCallback,
+    noted,
+    pace_of_sm,
+    source,
+    warned,
+)
 from twill.generation.given import divided_waits, fitting, given, refuse_foreign
 from twill.generation.loop_nest import NoScheduleError
 from twill.generation.refusals import refusals
@@ -36,6 +45,9 @@ LEAST = 0.25
 """Part of the time limit that a search has in any case."""
 MORE_WARPS = 8
 """Warps that hold tiles where four have too few registers: two warpgroups."""
+SPILLS = (2, 4, 16)
+"""How many times the registers of a thread tiles may take where no loop has a schedule with less, in this
+order."""
 
 
 Solve = Callable[[Problem, Options, ProgressCallback, "Begun | None"], Result]
@@ -108,7 +120,7 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
         whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), session)
     except TwillError as refused:
         found = () if decided else _with_sub_tiles(inputs, session, inf)
-        found = found or _with_more_warps(inputs, session, refused)
+        found = found or _with_more_warps(inputs, session, refused) or _spilling(inputs, session, refused)
         if not found:
             raise
         return found
@@ -171,6 +183,22 @@ def _with_more_warps(inputs: Inputs, session: _Session, refused: TwillError) -> 
         return ()
     made = _alternative(replace(inputs, subtile=inputs.subtile or 1, warps=MORE_WARPS), session)
     return () if made is None else (noted(made, f"{MORE_WARPS} warps: otherwise {refused.message}"),)
+
+
+def _spilling(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
+    """The kernel with whole tiles that take more registers than a thread has, where its loops have no
+    schedule otherwise: of the numbers of `SPILLS` the smallest with which they have, with twice the warps if
+    that can be lowered."""
+    if not isinstance(refused, NoScheduleError) or session.kept or inputs.spills > 1:
+        return ()
+    whole = replace(inputs, subtile=inputs.subtile or 1)
+    warps = (inputs.warps,) if inputs.warps is not None else (MORE_WARPS, None)
+    for times, held in product(SPILLS, warps):
+        made = _alternative(replace(whole, spills=times, warps=held), session)
+        if made is not None:
+            why = f"tiles take up to {times} times the registers of a thread, which spills and is slow"
+            return (warned(made, f"{why}: otherwise {refused.message}"),)
+    return ()
 
 
 def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated) -> tuple[Generated, ...]:
