@@ -54,10 +54,25 @@ def test_the_verifier_agrees_and_refuses_more() -> None:
         result = begin.result(problem, Options())
         assert check_result(result, in_flight=4) == ()
         plenty = Limits(8, 64, 1000, 10**9, 1, 0, 0, 10**9, 10**9)
-        roomy = replace(problem, limits=plenty)
+        roomy = replace(problem, limits=plenty, together=())
         rules = {violation.rule for violation in check_result(replace(result, problem=roomy), in_flight=4)}
         assert "BOUNDS" in rules
     assert found > 20
+
+
+def test_a_load_shares_no_group_with_others() -> None:
+    """Through any number of sets that have to share one; the verifier counts it again, not without them."""
+    problem = attention().problem
+    load = next(op.id for op in problem.operations if op.variable)
+    first, second = [op.id for op in problem.operations if not op.variable][:2]
+    tied = replace(problem, together=((load, first), (second, first)))
+    begin = start(tied)
+    assert begin.infeasible
+    result = begin.result(tied, Options())
+    assert result.reasons[0].family == "groups"
+    assert check_result(result, in_flight=4) == ()
+    assert check_result(replace(result, problem=problem), in_flight=4)
+    assert not start(replace(problem, together=((first, second),))).infeasible
 
 
 def test_a_memory_bounds_the_interval() -> None:

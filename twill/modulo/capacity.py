@@ -8,7 +8,9 @@ bound is a sum over values or operations. `twill.verify.capacity` computes them 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
+from twill.engine.connected import components
 from twill.ir.problem import Edge, Problem, Time, Value
 
 
@@ -55,10 +57,24 @@ def _groups(problem: Problem) -> Iterator[Shortage]:
     limits, kinds = problem.limits, {op.variable for op in problem.operations}
     if len(kinds) > limits.groups:
         yield Shortage("groups", None, f"needs {len(kinds)} groups, has {limits.groups}")
+    if mixed := _loads_with_others(problem):
+        yield Shortage("groups", None, f"{mixed[0]} is of the group of loads, and {mixed[1]} has to share it")
     warps = max((op.warps for op in problem.operations if op.warps > 1), default=0)
     warps += 4 * (_narrow_loads(problem) or warps == 0) if problem.operations else 0
     if warps > limits.warps:
         yield Shortage("warps", None, f"needs {warps} warps, has {limits.warps}")
+
+
+def _loads_with_others(problem: Problem) -> tuple[str, str] | None:
+    """A load and another operation that have to share a group."""
+    variable = [op.variable for op in problem.operations]
+    indices = [[problem.index(op) for op in same] for same in problem.together]
+    links = (pair for same in indices for pair in pairwise(same))
+    for part in components(range(len(variable)), links):
+        loads, others = ([i for i in part if variable[i] == kind] for kind in (True, False))
+        if loads and others:
+            return problem.operations[loads[0]].id, problem.operations[others[0]].id
+    return None
 
 
 def _narrow_loads(problem: Problem) -> bool:

@@ -28,11 +28,22 @@ def excludes(problem: Problem, limit: str, interval: Time, *, joint: bool) -> bo
         case "registers":
             return any(_too_greedy(problem, op) for op in problem.operations if op.warps > 1)
         case "groups":
-            return len({op.variable for op in problem.operations}) > problem.limits.groups
+            fewest = len({op.variable for op in problem.operations})
+            return fewest > problem.limits.groups or _loads_among_others(problem)
         case "warps":
             return _least_warps(problem) > problem.limits.warps
         case _:
             return False
+
+
+def _loads_among_others(problem: Problem) -> bool:
+    """A load has to share a group with what is no load."""
+    group = {op.id: {op.id} for op in problem.operations}
+    for same in problem.together:
+        joined = set[str]().union(*(group[op] for op in same))
+        group |= dict.fromkeys(joined, joined)
+    loads = {op.id for op in problem.operations if op.variable}
+    return any(one & loads and one - loads for one in group.values())
 
 
 def _overbooked(problem: Problem, name: str) -> bool:
