@@ -242,6 +242,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
 def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module:
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
+    from twill.extract.rewrite.copied_loads import copied_loads
     from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_loads import loaded_early
     from twill.extract.rewrite.early_return import structured
@@ -273,7 +274,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
     plain = without_tensor_copies(loaded_in_place(from_iteration(in_loops(split_branches(kept(flat))))))
-    settled = on_the_device(loaded_early(lanes_down_rows(own_offsets(plain))))
+    settled = on_the_device(loaded_early(lanes_down_rows(own_offsets(copied_loads(plain)))))
     return literal_layouts(settled, everywhere=everywhere)
 
 

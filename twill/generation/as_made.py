@@ -2,7 +2,8 @@
 
 Takes `Inputs` and a `Result`; gives the `Case` whose problem is the result's. A generated kernel may be
 persistent, have sub-tiles, wait inside of elementwise operations, count what hand-offs cost, or have more
-warps or tiles that are spilled, and its schedule does not say which: forms are made until one has the numbers of the schedule.
+warps or tiles that are spilled, and its schedule does not say which: forms are made until one has the numbers
+of the schedule.
 """
 
 from collections.abc import Callable, Iterator
