@@ -34,7 +34,10 @@ PROOF = 12.0
 """The same where the proof just below the answer is to settle it."""
 
 PARTS = 6.0
-"""The same for independent parts, which are decided soon or not at all."""
+"""The same for independent parts, which are decided soon or not at all ..."""
+
+BRIEF_PARTS = 4.0
+"""... and for a quick proof by them."""
 
 PATIENCE = 10.0
 """Shares for `twill.smt.benders`."""
@@ -150,7 +153,7 @@ def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
     most, brief = race.setting.in_flight, race.stage != "full" and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
-        yield from _in_parts(race, WHOLE if brief else PARTS)
+        yield from _in_parts(race, BRIEF_PARTS if brief else PARTS)
     if race.searches and race.small:
         levels: tuple[Literal[0, 1, 2], ...] = (2,) if brief else (2, 1, 0)
         yield from (_whole(race, most, level, PROOF if race.stage == "full" else WHOLE) for level in levels)

@@ -1,9 +1,9 @@
 """Start times in order encoding, and the operations' windows.
 
 Gives `Starts`: s(v) as the literals "v starts at t or later", for t in v's window. Rules PINNED and the
-length bound live here. All rules but PINNED are invariant under shifting every start, so without pins the
-operation with the longest reservation is put at residue 0, and the iteration lies in [first, first +
-in_flight * I) with `first` below I.
+length bound live here. All rules but PINNED are invariant under shifting every start, so without pins one
+operation is put at residue 0 (`twill.engine.anchor`), and the iteration lies in [first, first + in_flight *
+I) with `first` below I.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from twill.engine.anchor import anchor
 from twill.engine.boolean.formula import FALSE, TRUE, Formula, Lane
 from twill.ir.problem import Problem, Time
 
@@ -84,11 +85,10 @@ def chain(formula: Formula, window: Window) -> Lane:
 
 
 def _anchor(formula: Formula, problem: Problem, starts: Starts) -> None:
-    longest = [max((use.cycles for use in op.reservations), default=0) for op in problem.operations]
-    anchor = longest.index(max(longest))
-    times = starts.windows[anchor].times
+    op = anchor(problem, starts.interval)
+    times = starts.windows[op].times
     times = times[times % starts.interval != 0]
-    formula.clause(-starts.at_least(anchor, times), starts.at_least(anchor, times + 1))
+    formula.clause(-starts.at_least(op, times), starts.at_least(op, times + 1))
 
 
 def _span(formula: Formula, problem: Problem, starts: Starts, length: Time) -> None:

@@ -5,7 +5,8 @@ from itertools import combinations
 
 from ortools.sat.python import cp_model
 
-from twill.ir.problem import Edge, Problem, Reservation, Time, Unit
+from twill.engine.anchor import anchor
+from twill.ir.problem import Edge, Reservation, Time, Unit
 from twill.modulo.bounds import work
 from twill.smt.cpsat.variables import Variables, negate
 from twill.smt.symmetry import Family, shifts
@@ -134,17 +135,10 @@ def no_longer(v: Variables, longest: Time | None) -> None:
 def span(v: Variables) -> None:
     """All of one iteration lies in [first, first + length), at most in_flight * I long.
 
-    Every rule is invariant under shifting all starts, so the operation that keeps the busiest unit longest
-    may be put at residue 0.
+    Every rule is invariant under shifting all starts, so one operation may be put at residue 0.
     """
     for op, start in zip(v.problem.operations, v.start, strict=True):
         v.model.add(start >= v.first)
         v.model.add(start + op.duration <= v.first + v.length)
     if not v.problem.starts and v.problem.operations:
-        v.model.add(v.residue[_anchor(v.problem)] == 0)
-
-
-def _anchor(problem: Problem) -> int:
-    """The operation with the longest reservation."""
-    longest = [max((use.cycles for use in op.reservations), default=0) for op in problem.operations]
-    return longest.index(max(longest))
+        v.model.add(v.residue[anchor(v.problem, v.interval)] == 0)
