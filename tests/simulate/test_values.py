@@ -1,5 +1,7 @@
 """Warp programs compute what the TTGIR computes, and the TTGIR what the mathematics says."""
 
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -7,8 +9,12 @@ import pytest
 
 from tests.kernels.programs import CARRIED, DIVIDED, EXAMPLES, INVARIANT, program
 from twill.diagnostics import TwillError
+from twill.ir.loop import Op
 from twill.ir.statements import Compute, InitializeCarried
-from twill.ops.values import Pointers, rounded
+from twill.ops.row import Values
+from twill.ops.table import role
+from twill.ops.values import Operand, Pointers, rounded
+from twill.simulate import interpret as interpreter
 from twill.simulate.compare import (
     _compared,  # pyright: ignore[reportPrivateUsage]
     arguments,
@@ -16,6 +22,7 @@ from twill.simulate.compare import (
     error,
     scalars,
 )
+from twill.simulate.execute import run
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import interpret
 from twill.simulate.protocol import HazardError
@@ -165,3 +172,20 @@ def test_arrays_that_have_grown_differently_are_compared() -> None:
     assert _compared("c", *memories).error == 0.0
     memories[0].arrays["c"][13_500_000] += 1.0
     assert 0.0 < _compared("c", *memories).error < float("inf")
+
+
+def test_constants_are_made_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever statements read them, and however often: they were most of the time of a check."""
+    made = Counter[int]()
+    evaluate = interpreter.evaluate
+
+    def counted(op: Op, operands: Sequence[Operand], memory: Memory, place: Mapping[str, int]) -> Values:
+        made.update([op.index] if role(op) == "constant" else [])
+        return evaluate(op, operands, memory, place)
+
+    monkeypatch.setattr(interpreter, "evaluate", counted)
+    one = program("fa_fwd_subtiled")
+    values, memory = arguments(one.function, numbers("fa_fwd_subtiled"))
+    run(one, values, memory, grid(1, 1))
+    assert made
+    assert set(made.values()) == {1}

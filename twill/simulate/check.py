@@ -16,7 +16,7 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
 from twill.extract.scalars import bounding, extents, stepping
 from twill.ir.checked import Checked, CheckedRun
-from twill.ir.loop import Op, Pointer, Value
+from twill.ir.loop import Function, Op, Pointer, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
 from twill.simulate.actions import two_ways
@@ -179,11 +179,29 @@ def _refuse(found: Compared | None, shown: str) -> None:
 # --- which problems ---------------------------------------------------------------------------------------
 
 
+@dataclass(frozen=True, slots=True)
+class _Roles:
+    """The scalar arguments of a kernel, by what they decide."""
+
+    bounds: frozenset[int]
+    limits: frozenset[int]
+    steps: frozenset[int]
+    kinds: Mapping[str, float]
+    """By name, what they are unless told (`scalars`)."""
+
+    @staticmethod
+    def of(function: Function) -> "_Roles":
+        return _Roles(bounding(function), extents(function), stepping(function), scalars(function, {}))
+
+
 def trials(program: Program) -> tuple[Trial, ...]:
     """One for each trip count that a loop can have, the sizes alternately the largest and the smallest with
     that count; a middle one where every size has it. Of a loop that runs oftener, or as often as memory
     says, the smallest size."""
-    tried = {size: trial for size in _sizes(program) if (trial := _trial(program, size, EXTENTS[0], 0))}
+    roles = _Roles.of(program.function)
+    tried = {
+        size: trial for size in _sizes(program, roles) if (trial := _trial(program, roles, size, EXTENTS[0]))
+    }
     few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
     candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
     more = [
@@ -202,13 +220,13 @@ def trials(program: Program) -> tuple[Trial, ...]:
         for (_, count), same_count in sorted(found.items())
     ]
     chosen = [*chosen, *filter(None, more)] if chosen else candidates[-1:]
-    bounds = _names(program, bounding(program.function))
+    bounds = _names(program, roles.bounds)
     most = max(chosen, key=_iterations)
     size = max((int(value) for name, value in most.numbers.items() if name in bounds), default=0)
     ragged = [
         trial
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
-        if (trial := _trial(program, size, extent, pid))
+        if (trial := _trial(program, roles, size, extent, pid))
     ]
     placed = [_placed(program, trial) for trial in [*chosen, *ragged]]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
@@ -233,15 +251,14 @@ def _placed(program: Program, trial: Trial) -> Trial:
     return trial
 
 
-def _sizes(program: Program) -> list[int]:
+def _sizes(program: Program, roles: _Roles) -> list[int]:
     """Multiples of what is promised of the arguments that bound loops, and others where nothing is
     promised."""
     function = program.function
-    bounds = bounding(function)
     pairs = [
         (arg, a)
         for arg, a in zip(function.args, function.arg_attributes, strict=True)
-        if arg.id in bounds and GRID not in a
+        if arg.id in roles.bounds and GRID not in a
     ]
     free = [arg for arg, attributes in pairs if not attributes.get("tt.divisibility")]
     steps = range(0, LARGEST + 1, 16)
@@ -252,22 +269,21 @@ def _sizes(program: Program) -> list[int]:
     )
 
 
-def _trial(program: Program, size: int, extent: int, pid: int) -> Trial | None:
+def _trial(program: Program, roles: _Roles, size: int, extent: int, pid: int = 0) -> Trial | None:
     function = program.function
     numbers = dict[str, float]()
-    bounds, limits, steps = bounding(function), extents(function), stepping(function)
     pitches = iter(PITCHES * 8)
     for arg, attributes in zip(function.args, function.arg_attributes, strict=True):
-        if not isinstance(arg.type, Pointer) and _name(arg) in scalars(function, {}):
-            given = scalars(function, {})[_name(arg)]
+        if not isinstance(arg.type, Pointer) and _name(arg) in roles.kinds:
+            given = roles.kinds[_name(arg)]
             whole = given != FLOAT and GRID not in attributes
             numbers[_name(arg)] = (
                 given
                 if not whole
-                else max(size, arg.id in steps)
-                if arg.id in bounds
+                else max(size, arg.id in roles.steps)
+                if arg.id in roles.bounds
                 else extent
-                if arg.id in limits
+                if arg.id in roles.limits
                 else next(pitches)
             )
     grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}

@@ -69,7 +69,8 @@ class _Block:
     """The thread block."""
 
     program: Program
-    scope: Callable[[], Scope]
+    scope: Scope
+    """The arguments alone."""
     memory: Memory
     grid: Mapping[str, int]
     slots: Slots = field(default_factory=Slots)
@@ -94,6 +95,13 @@ class _Group:
     """Accumulators of MMAs in flight, as they were."""
     issued: int = 0
     """MMAs so far."""
+    bounds: dict[tuple[int, int], Register] = field(init=False)
+    """Where bounds of loops are kept, by operation and value."""
+
+    def __post_init__(self) -> None:
+        loops = (one for one in walk(self.warps.body) if isinstance(one, Pipelined | For))
+        reads = [(loop.op, read.value, read.location) for loop in loops for read in loop.bounds]
+        self.bounds = {(op, value): kept for op, value, kept in reversed(reads) if isinstance(kept, Register)}
 
 
 def run(
@@ -106,7 +114,7 @@ def run(
     """Execute one thread block; of the groups that can go on, the first in `prefer` does. Raises HazardError
     and TwillError."""
     ops = {op.index: op for op in program.function.walk()}
-    block = _Block(program, lambda: Scope(ops, arguments, memory, grid), memory, grid)
+    block = _Block(program, Scope(ops, arguments, memory, grid), memory, grid)
     protocol = Protocol.of(program)
     groups = block.groups
     groups |= {warps.id: _Group(block, warps) for warps in program.groups}
@@ -244,7 +252,7 @@ def _completed(group: _Group, name: str, number: int) -> None:
 
 def _scope(group: _Group, action: Action | None, reads: Iterable[Read]) -> Scope:
     """What a statement finds: its reads, the arguments and the induction variables."""
-    values = group.block.scope()
+    values = group.block.scope.emptied()
     for read in reads:
         values[read.value] = _found(group, action, read.location)
     for op, count in (
@@ -259,24 +267,14 @@ def _scope(group: _Group, action: Action | None, reads: Iterable[Read]) -> Scope
 def _induct(group: _Group, values: Scope, index: int, count: int) -> None:
     """The induction variable of a loop in its iteration `count`."""
     op = group.block.program.op(index)
-    bounds = group.block.scope()
+    bounds = group.block.scope.emptied()
     for operand in op.operands[:3]:
-        register = _bound(group, index, operand.id)
-        if register is not None:
+        if register := group.bounds.get((index, operand.id)):
             bounds[operand.id] = group.registers[register]
     lower, step = bounds[op.operands[0].id], bounds[op.operands[2].id]
     values[op.regions[0].blocks[0].args[0].id] = np.asarray(
         int(lower) + count * int(step), np.asarray(lower).dtype
     )
-
-
-def _bound(group: _Group, index: int, value: int) -> Register | None:
-    """Where a group keeps a bound of a loop."""
-    loops = (one for one in walk(group.warps.body) if isinstance(one, Pipelined | For) and one.op == index)
-    for read in (read for loop in loops for read in loop.bounds):
-        if read.value == value and isinstance(read.location, Register):
-            return read.location
-    return None
 
 
 def _found(group: _Group, action: Action | None, location: OperandLocation) -> Operand:

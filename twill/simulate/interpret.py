@@ -30,10 +30,23 @@ class Scope(dict[int, Operand]):
         program: Mapping[str, int],
     ) -> None:
         super().__init__(arguments)
-        self._ops, self._memory, self._program = ops, memory, program
+        self._ops, self._arguments, self._memory, self._program = ops, arguments, memory, program
         self._makers = {result.id: op for op in ops.values() if implicit(op) for result in op.results}
+        self._constants = dict[int, Operand]()
+        """Those that were made, in this scope or in one that it was emptied from."""
+
+    def emptied(self) -> "Scope":
+        """A scope of the same function in which the arguments alone are known."""
+        other = Scope.__new__(Scope)
+        other.update(self._arguments)
+        other._ops, other._arguments = self._ops, self._arguments
+        other._memory, other._program = self._memory, self._program
+        other._makers, other._constants = self._makers, self._constants
+        return other
 
     def __missing__(self, value: int) -> Operand:
+        if value in self._constants:
+            return self._constants[value]
         if value not in self._makers:
             maker = next(
                 (op for op in self._ops.values() if any(result.id == value for result in op.results)), None
@@ -44,8 +57,9 @@ class Scope(dict[int, Operand]):
             )
         op = self._makers[value]
         operands = [self._operand(operand) for operand in op.operands]
-        self[value] = evaluate(op, operands, self._memory, self._program)[0]
-        return self[value]
+        made = evaluate(op, operands, self._memory, self._program)[0]
+        (self if operands else self._constants)[value] = made
+        return made
 
     def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
         """The results of an operation without regions of control flow."""
