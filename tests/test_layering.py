@@ -45,10 +45,10 @@ FORBIDDEN = {
 }
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
-    ("generated", "given", "hand_offs", "kept_searches", "refusals", "subtiles", "update_groups"),
+    ("alike", "generated", "given", "hand_offs", "refusals", "subtiles", "update_groups"),
     ("attempts", "loop_nest", "persistence"),
     ("candidates",),
-    ("as_made", "generate"),
+    ("as_made", "generate", "kept_searches"),
     ("checked_build",),
     ("built", "export"),
 )

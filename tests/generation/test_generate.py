@@ -10,6 +10,7 @@ from twill.diagnostics import DefectError, TwillError
 from twill.generation import built as module
 from twill.generation import generate as generation
 from twill.generation.built import without_warnings
+from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
 from twill.inputs import Inputs
@@ -255,11 +256,12 @@ def test_a_schedule_that_cannot_be_lowered_right_gives_way(monkeypatch: pytest.M
         options: GenerateOptions,
         on_progress: ProgressCallback,
         searched: Sequence[Result] = (),
+        solve: Solve = solved,
     ) -> tuple[Generated, ...]:
         tried.append(options.max_in_flight)
         if options.max_in_flight != 1:
             raise error("acc is overwritten before store has read it")
-        return found(inputs, options, on_progress, searched)
+        return found(inputs, options, on_progress, searched, solve)
 
     monkeypatch.setattr(generation, "candidates", candidates)
     error: type[TwillError] = DefectError

@@ -1,19 +1,27 @@
 """Results of searches on disk, for kernels that differ in what no search sees."""
 
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from twill.generation.candidates import candidates
-from twill.generation.generated import GenerateOptions
-from twill.generation.kept_searches import MOST, load, place, save
-from twill.inputs import Inputs
+from twill.generation.alike import carried, shape
+from twill.generation.candidates import candidates, solved
+from twill.generation.generated import GenerateOptions, ProgressCallback
+from twill.generation.kept_searches import kept, load, place, save
+from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
+from twill.ir.search import Options
+from twill.pipeline import Begun
+from twill.verify import check_result
 
 OPTIONS = GenerateOptions(time_limit=20, check=False)
 AUTO = Inputs("tests/kernels/ttgir/matmul_bands.sm90.ttgir", arch="sm90")
+FA_FWD = Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90")
 
 
 @pytest.fixture(autouse=True)
@@ -29,42 +37,135 @@ def never(problem: Problem, *_: object) -> Result:
     raise AssertionError(f"{problem.name} is searched again")
 
 
+def numbered(problem: Problem, more: int) -> Problem:
+    """The problem of the same loop in a kernel that computes more, or less, before it: the numbers at the
+    ends of names are others (9 becomes 10, so that names sort differently), and so are file and name."""
+
+    def named(name: str) -> str:
+        return re.sub(r"\d+$", lambda found: str(int(found[0]) + more), name)
+
+    uses = {one.id: tuple(replace(use, op=named(use.op)) for use in one.uses) for one in problem.values}
+    return replace(
+        problem,
+        name="another/for.0",
+        source=None,
+        operations=tuple(replace(op, id=named(op.id)) for op in problem.operations),
+        edges=tuple(replace(edge, src=named(edge.src), dst=named(edge.dst)) for edge in problem.edges),
+        values=tuple(
+            replace(one, id=named(one.id), src=named(one.src), uses=uses[one.id]) for one in problem.values
+        ),
+        together=tuple(tuple(sorted(map(named, names))) for names in problem.together),
+    )
+
+
+def of(inputs: Inputs) -> Problem:
+    (case,) = cases(replace(inputs, subtile=1))
+    return replace(case.problem, implementations=())
+
+
+def of_example() -> Problem:
+    """Which is searched in no time."""
+    return of(AUTO)
+
+
 def test_what_was_searched_is_not_searched_by_another_process() -> None:
-    (first, *_) = candidates(AUTO, OPTIONS, silent)
-    path = place(["bands"], "h200", 20)
-    assert load(path) == ()
-    save(path, first.searched)
-    kept = load(path)
-    assert [one.problem for one in kept] == [one.problem for one in first.searched]
-    (again, *_) = candidates(AUTO, OPTIONS, silent, kept, solve=never)
+    (first, *_) = candidates(AUTO, OPTIONS, silent, solve=kept(solved, 20))
+    (again, *_) = candidates(AUTO, OPTIONS, silent, solve=kept(never, 20))
     assert again.cuda == first.cuda
-    save(path, first.searched)
-    assert len(load(path)) == len(kept)
-    assert place(["bands"], "h200", 10) != path
+    with pytest.raises(AssertionError, match="is searched again"):
+        candidates(AUTO, OPTIONS, silent, solve=kept(never, 10))
 
 
-def test_a_damaged_file_counts_as_empty() -> None:
-    (first, *_) = candidates(AUTO, OPTIONS, silent)
-    path = place("damaged")
-    save(path, first.searched)
+def test_numbers_in_names_make_no_other_problem() -> None:
+    """Results are right for the other names, and their evidence speaks of them."""
+    for problem in (of(FA_FWD), of_example()):
+        for more in (1, 60, 7):
+            other = numbered(problem, more)
+            assert [op.id for op in other.operations] != [op.id for op in problem.operations]
+            assert shape(other) == shape(problem)
+            assert place(other, 4, 20) == place(problem, 4, 20)
+    problem, other = of_example(), numbered(of_example(), 60)
+    found = kept(solved, 20)(problem, Options(time_limit=20), silent, None)
+    again = kept(never, 20)(other, Options(time_limit=20), silent, None)
+    assert again.problem == other
+    assert not check_result(again, in_flight=again.max_in_flight)
+    assert found.solution
+    assert again.solution
+    assert again.solution.start == found.solution.start
+    named = {op.id for op in other.operations}
+    assert again.bounds.recurrence.ops
+    assert set(again.bounds.recurrence.ops) <= named
+    assert {one.value for one in again.solution.allocations} <= {one.id for one in other.values}
+
+
+def test_texts_name_the_operations_of_the_other_problem() -> None:
+    """Whole names alone: `dot.a_1` is no part of `dot.a_12` or `dot.a_1.b`."""
+    problem = of_example()
+    one, two = problem.operations[0].id, problem.operations[1].id
+    other = replace(problem, operations=tuple(replace(op, id=f"x{op.id}") for op in problem.operations))
+    note = f"{one} -> {two}; {one}1, {one}.b, z{one}, ({two})."
+    found = replace(solved(problem, Options(time_limit=20), silent, None), notes=(note,))
+    if found.solution:
+        found = replace(found, solution=replace(found.solution, allocations=()))
+    found = replace(found, bounds=replace(found.bounds, recurrence=replace(found.bounds.recurrence, ops=())))
+    assert carried(found, other).notes == (f"x{one} -> x{two}; {one}1, {one}.b, z{one}, (x{two}).",)
+
+
+@pytest.mark.parametrize("what", ["edges", "together", "limits", "latency"])
+def test_what_differs_in_more_is_another_problem(what: str) -> None:
+    problem = of_example()
+    first, *rest = problem.operations
+    others = {
+        "edges": replace(problem, edges=problem.edges[1:]),
+        "together": replace(problem, together=((first.id, rest[0].id),)),
+        "limits": replace(problem, limits=replace(problem.limits, groups=2)),
+        "latency": replace(problem, operations=(replace(first, latency=first.latency + 1), *rest)),
+    }
+    assert shape(others[what]) != shape(problem)
+    assert place(others[what], 4, 20) != place(problem, 4, 20)
+
+
+def test_one_of_several_searches_and_the_others_wait_for_what_it_finds() -> None:
+    problem, count, began = of_example(), 0, threading.Barrier(3)
+
+    def counted(
+        one: Problem, options: Options, on_progress: ProgressCallback, known: Begun | None = None
+    ) -> Result:
+        nonlocal count
+        count += 1
+        return solved(one, options, on_progress, known)
+
+    def search(more: int) -> Result:
+        began.wait(10)
+        return kept(counted, 20)(numbered(problem, more), Options(time_limit=20), silent, None)
+
+    with ThreadPoolExecutor(3) as threads:
+        found = list(threads.map(search, (0, 3, 60)))
+    assert count == 1
+    assert len({one.solution and one.solution.start for one in found}) == 1
+
+
+def test_a_damaged_file_counts_as_missing() -> None:
+    problem = of_example()
+    found = solved(problem, Options(time_limit=20), silent, None)
+    path = place(problem)
+    save(path, found)
+    assert load(path, problem)
     path.write_bytes(path.read_bytes()[:-9])
-    assert load(path) == ()
-    save(path, first.searched)
-    assert load(path)
-    assert len(load(path)) <= MOST
+    assert load(path, problem) is None
 
 
 def test_a_schedule_that_breaks_a_rule_is_not_taken() -> None:
-    (first, *_) = candidates(AUTO, OPTIONS, silent)
-    (one, *_) = first.searched
-    assert one.solution is not None
-    shorter = replace(one, solution=replace(one.solution, interval=one.solution.interval - 1))
-    save(place("broken"), [shorter])
-    assert load(place("broken")) == ()
+    problem = of_example()
+    found = solved(problem, Options(time_limit=20), silent, None)
+    assert found.solution is not None
+    shorter = replace(found, solution=replace(found.solution, interval=found.solution.interval - 1))
+    save(place(problem), shorter)
+    assert load(place(problem), problem) is None
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
-    (first, *_) = candidates(AUTO, OPTIONS, silent)
     (tmp_path / "twill").write_text("no folder")
-    save(place("nowhere"), first.searched)
-    assert load(place("nowhere")) == ()
+    found = kept(solved, 20)(of_example(), Options(time_limit=20), silent, None)
+    assert found.solution
+    assert load(place(found.problem), found.problem) is None

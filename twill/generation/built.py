@@ -17,15 +17,14 @@ from typing import Protocol
 
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.generation.candidates import MORE_WARPS
+from twill.generation.candidates import MORE_WARPS, Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings, write_buildable
 from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
-from twill.generation.kept_searches import load, place, save
+from twill.generation.kept_searches import kept
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs, origin
 from twill.ir.program import Program
-from twill.ir.schedule import Result
 from twill.launch.build import severity
 from twill.warp.thread_block import granted, regranted
 
@@ -70,18 +69,14 @@ def built(
         if module.file == inputs.spec
         else replace(inputs, spec=text, settings=(), constants=tuple(module.constants.items()))
     )
-    kept = [Path(path).read_text() for path in options.schedules]
-    key = f"{text}{replace(resolved, spec='')}{options}{machine}{kept}"
-    names = [function.name for function in module.functions]
-    searched = place(names, machine, options.time_limit, options.max_in_flight)
-    return cached(key, partial(_make, resolved, options, on_progress, searched))
+    given = [Path(path).read_text() for path in options.schedules]
+    key = f"{text}{replace(resolved, spec='')}{options}{machine}{given}"
+    return cached(key, partial(_make, resolved, options, on_progress))
 
 
-def _make(
-    inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, searched: Path, folder: Path
-) -> None:
-    """Fill a folder with a built kernel. What the file `searched` holds is not searched again."""
-    made, _ = with_library(inputs, options, on_progress, folder, load(searched), partial(save, searched))
+def _make(inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, folder: Path) -> None:
+    """Fill a folder with a built kernel. What was searched for another one is not searched again."""
+    made, _ = with_library(inputs, options, on_progress, folder, solve=kept(solved, options.time_limit))
     for name, text in _texts(made).items():
         write(folder / name, text)
 
@@ -91,20 +86,17 @@ def with_library(
     options: GenerateOptions,
     on_progress: ProgressCallback,
     folder: Path,
-    searched: Sequence[Result] = (),
-    keep: Callable[[Sequence[Result]], None] = lambda found: None,
     home: Path | None = None,
+    solve: Solve = solved,
 ) -> tuple[Generated, bool]:
     """A kernel whose library, source and manifest it leaves in a folder, and whether it is another one than
-    the fastest, which ptxas warns of (`without_warnings`). It is checked while nvcc builds it. Problems that
-    are alike those of `searched` are not solved again; `keep` is called with what was. `home`: see
-    `launch.build.build`. Raises TwillError where there is no kernel that is right, or nvcc fails; the source
-    is in the folder then."""
+    the fastest, which ptxas warns of (`without_warnings`). It is checked while nvcc builds it. `home`: see
+    `launch.build.build`; `solve`: see `generation.candidates.candidates`. Raises TwillError where there is no
+    kernel that is right, or nvcc fails; the source is in the folder then."""
     check = partial(check_beside_build, folder=folder, on_progress=on_progress, home=home)
-    made = generate(inputs, options, on_progress, searched, check)
+    made = generate(inputs, options, on_progress, check=check, solve=solve)
     said = warnings(made, folder, home)
-    keep(made.searched)
-    other = without_warnings(inputs, options, made, said, on_progress, check, keep) if said else None
+    other = without_warnings(inputs, options, made, said, on_progress, check, solve) if said else None
     made = other or made
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
@@ -139,15 +131,15 @@ def without_warnings(
     said: Sequence[str],
     on_progress: ProgressCallback = lambda name, event: None,
     check: Check | None = None,
-    keep: Callable[[Sequence[Result]], None] = lambda found: None,
+    solve: Solve = solved,
 ) -> Generated | None:
     """Another kernel where ptxas spilled registers or serialized MMAs (`said`): in its lean form
     (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
     the same schedule in the way that spills least. None where the user has decided, or nothing is better.
-    `check` is that of `generation.generate.generate`, and may leave a kernel with warnings unchecked;
-    `keep` is called with what was searched for each kernel that is tried."""
+    `check` and `solve` are those of `generation.generate.generate`; `check` may leave a kernel with warnings
+    unchecked."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
@@ -161,7 +153,7 @@ def without_warnings(
     first = _least_spilled(_Built(made, tuple(said)))
     if not first.said and (other := checked(first)):
         return other
-    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress, keep, _far_too_much(said))
+    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress, solve, _far_too_much(said))
     seconds = RETRIES * options.time_limit * len(made.loops)
     if found := _best_retry(made, retries, seconds, report, checked):
         return found
@@ -316,7 +308,7 @@ def _retries(
     made: Generated,
     before: float,
     on_progress: ProgressCallback,
-    keep: Callable[[Sequence[Result]], None],
+    solve: Solve,
     far_too_much: bool = False,
 ) -> Iterator[_Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
@@ -328,9 +320,8 @@ def _retries(
         lowering = replace(options.lowering, most_blocks=most_blocks)
 
         def make() -> Generated:
-            other = generate(changed, replace(unchecked, lowering=lowering), on_progress, made.searched)
-            keep(other.searched)
-            return other
+            wanted = replace(unchecked, lowering=lowering)
+            return generate(changed, wanted, on_progress, made.searched, None, solve)
 
         return make
 

@@ -14,6 +14,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from twill.diagnostics import TwillError
+from twill.generation.alike import carried, shape
 from twill.generation.attempts import Attempt, fastest, least_of_sm
 from twill.generation.generated import (
     Generated,
@@ -291,8 +292,9 @@ def _searched(problem: Problem, loops: int, session: _Session) -> Result:
 
 def _known(problem: Problem, session: _Session) -> Result | None:
     """The result of a search for a problem that is alike; None where there was none."""
-    found = (one for one in session.searched if _alike(one.problem, problem))
-    return next((replace(one, problem=problem) for one in found), None)
+    wanted, count = shape(problem), len(problem.operations)
+    found = (one for one in session.searched if len(one.problem.operations) == count)
+    return next((carried(one, problem) for one in found if shape(one.problem) == wanted), None)
 
 
 def _options(seconds: float, session: _Session) -> Options:
@@ -306,13 +308,3 @@ def _kept(search: Callable[[], Result], session: _Session) -> Result:
     session.searched.append(found)
     session.seconds.append(monotonic() - began)
     return found
-
-
-def _alike(one: Problem, other: Problem) -> bool:
-    """Whether two problems are the same but for names and places in the source."""
-    return _nowhere(one) == _nowhere(other)
-
-
-def _nowhere(problem: Problem) -> Problem:
-    operations = tuple(replace(op, location=None) for op in problem.operations)
-    return replace(problem, name="", source=None, operations=operations)

@@ -13,7 +13,7 @@ from pathlib import Path
 from time import monotonic
 
 from twill.diagnostics import DefectError, TwillError
-from twill.generation.candidates import candidates
+from twill.generation.candidates import Solve, candidates, solved
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, warned
 from twill.inputs import Inputs
 from twill.ir.checked import Checked
@@ -31,23 +31,24 @@ def generate(
     on_progress: ProgressCallback = lambda name, event: None,
     searched: Sequence[Result] = (),
     check: Check | None = None,
+    solve: Solve = solved,
 ) -> Generated:
     """The kernel in the form that is predicted to be fastest (`candidates`) of those that are right.
 
-    Problems that are alike those of `searched` are not solved again. `check` replaces the checks that
-    `options` name. Where no form is right, which is a
+    Problems that are alike those of `searched` are not solved again, others by `solve`. `check` replaces the
+    checks that `options` name. Where no form is right, which is a
     defect of Twill, the loops are scheduled once more, without overlap of iterations; a warning says so.
     Raises TwillError where the kernel has no form, or where that is wrong, too.
     """
     options = options or GenerateOptions()
     try:
-        forms = candidates(inputs, options, on_progress, searched)
+        forms = candidates(inputs, options, on_progress, searched, solve)
     except DefectError as wrong:
-        return _without_overlap(inputs, options, on_progress, wrong, check)
+        return _without_overlap(inputs, options, on_progress, wrong, check, solve)
     try:
         return right(forms, options, on_progress, check)
     except TwillError as wrong:
-        return _without_overlap(inputs, options, on_progress, wrong, check)
+        return _without_overlap(inputs, options, on_progress, wrong, check, solve)
 
 
 def _without_overlap(
@@ -56,6 +57,7 @@ def _without_overlap(
     on_progress: ProgressCallback,
     wrong: TwillError,
     check: Check | None,
+    solve: Solve,
 ) -> Generated:
     """The kernel as it is written, scheduled for one iteration at a time. Raises `wrong` where that does not
     help, or the schedule is the user's."""
@@ -63,7 +65,7 @@ def _without_overlap(
         raise wrong
     plain = replace(inputs, persistent=bool(inputs.persistent), subtile=inputs.subtile or 1)
     try:
-        made = generate(plain, replace(options, max_in_flight=1), on_progress, check=check)
+        made = generate(plain, replace(options, max_in_flight=1), on_progress, check=check, solve=solve)
     except TwillError:
         raise wrong from None
     return warned(made, f"one iteration is in flight at a time: {wrong.message}; please report this")
