@@ -21,9 +21,12 @@ from pathlib import Path
 from tests.kernels.builds import build, numbers
 from tests.kernels.programs import BLACKWELL, PAIRED, cuda, loops, program
 from twill.emulate.build import Request, run, wrong
+from twill.ir.graph import Work
 from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import MmaIssue, walk
 from twill.launch.build import RUNTIME, gencode
 from twill.launch.disassembly import tool
+from twill.simulate.control import controlling
 from twill.simulate.predict import predict
 
 REPORT = Path("reports/b200.md")
@@ -62,11 +65,14 @@ SECOND = """
 ## Instructions of the steady state
 
 SASS instructions of one warp in one iteration of the loop, by the unit that executes them, for the groups
-that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads). What ptxas
-moves out of the loop is not counted, nor is the second try of a wait. An FADD2, FMUL2 or FFMA2, which
-computes two elements in one instruction, counts for two on its unit, and for one among all. What one warp of
-a group executes alone, such as a wait before it issues an MMA, counts on these units as an average.
-The rows are of one run (`--instructions`), but for those of schedules that have changed since.
+that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads), with what is
+charged on the ALU for the waits, the channels and the loop of its program (`[control]`, docs/costs.md), and
+the instructions of 128 x 256 x 32 bytes that the group's MMAs are. What ptxas moves out of the loop is not
+counted, nor is the second try of a wait. An FADD2, FMUL2 or FFMA2, which computes two elements in one
+instruction, counts for two on its unit, and for one among all. What one warp of a group executes alone, such
+as a wait before it issues an MMA, counts on these units as an average.
+The rows are of one run with one version of the code. None is more than a tenth above its charge. `straight`
+has none: its loops have as many iterations as stages, so that ptxas leaves no steady state.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -89,12 +95,12 @@ load alone, and the others for the last load, which it issues behind them. The p
 follow its load, as the schedule does. The multiplications of rescaling are counted, which a warp skips where
 no maximum grows.
 
-More than a tenth over the charge, of groups whose operations are charged on that unit, are instructions of
-one row. In `skipping` a group that converts and selects little waits nine times in an iteration, for one ALU
-instruction each (the parity, of three waits by one warp of four), and makes the condition of two selections
-from a number that the loop loads, for two each: the schedule charges neither. Warps that issue MMAs alone,
-and groups that only pass tiles on, execute 1 to 14 ALU instructions in an iteration for which nothing is
-charged: parities and slots of the channels that they wait for, and the loop's counter.
+What controls a loop is charged by rule: 3 ALU instructions for the counter, 1 for a wait (its parity), 4 for
+a channel of several slots (slot and phase), 3 for a tile whose rescaling a warp may skip. These are the
+smallest numbers that suffice for every group here; fewer are executed where phases are computed on the
+uniform unit, as in fa_bwd. Maxima are charged an instruction for each element, of which FMNMX3 takes two:
+that is why groups with softmax execute less than is charged. The predictions count all of it; none of those
+above is longer for it.
 
 fa_fwd, with one tile of 128 rows, is scheduled with the costs of hand-offs. One group computes all that
 follows from the scores, one operation behind the other: 341 cycles for its wait for the scores and the load
@@ -248,6 +254,35 @@ def charged(kernel: str, made: Program, group: WarpProgram) -> Counter[str]:
     return found
 
 
+def controls(kernel: str, made: Program, group: WarpProgram) -> int:
+    """ALU instructions of one warp beside operations that are counted for the steady state of a kernel's
+    first loop."""
+    one = loops(kernel)[1][0]
+    assert one.machine.control
+    return round(controlling(made, group, one).instructions(one.machine.control, group.warps))
+
+
+LARGEST = 128, 256, 32
+"""Rows and columns of one tcgen05.mma of a thread block, and bytes of K."""
+
+
+def multiplied(kernel: str, group: WarpProgram) -> int:
+    """Instructions of tcgen05.mma that the MMAs of a group in a kernel's first loop are, by their shapes."""
+    one, (rows, columns, depth) = loops(kernel)[1][0], LARGEST
+    issued = {it.node for it in walk(group.body) if isinstance(it, MmaIssue)}
+    works = (work for node in one.graph.nodes if node.id in issued for work in node.work if work.mnk)
+    return sum(
+        -(-work.mnk[0] // rows) * -(-work.mnk[1] // columns) * work.mnk[2] * width(work) // (8 * depth)
+        for work in works
+        if work.mnk
+    )
+
+
+def width(work: Work) -> int:
+    """Bits of an element of K: of the wider operand."""
+    return max(int(re.sub(r"\D*(\d+).*", r"\1", tile.dtype)) for tile in work.inputs[:2])
+
+
 SMS, CLOCK = 148, 1.85e9
 """At which rates are stated, as published figures are."""
 
@@ -300,13 +335,16 @@ def counted(kernel: str, sass: str) -> list[str]:
     for group in made.groups:
         inside = steady_lines(text, group.id)
         steady, schedule = executed(sass, inside), charged(kernel, made, group)
+        if not steady:  # as many iterations as stages: ptxas leaves no loop
+            continue
         if not schedule and not any(re.match(UNITS["tcgen05"], each.opcode) for each in steady):
             continue
-        apart = alone(text, inside)
+        apart, more = alone(text, inside), {"alu": controls(kernel, made, group)}
         shown = " | ".join(
-            f"{computed(unit, steady, apart, group.warps):.0f} ({schedule[unit]})"
+            f"{computed(unit, steady, apart, group.warps):.0f} ({schedule[unit] + more.get(unit, 0)})"
             if unit in LANES
             else str(sum(bool(re.match(pattern, each.opcode)) for each in steady))
+            + (f" ({multiplied(kernel, group)})" if unit == "tcgen05" else "")
             for unit, pattern in UNITS.items()
         )
         found.append(f"| {kernel.removesuffix('.sm100')} | {group.id} | {shown} | {len(steady)} |")

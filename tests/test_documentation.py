@@ -59,3 +59,14 @@ def test_the_reference_names_public_objects_alone() -> None:
         found = getattr(import_module(home), name)
         assert found.__doc__, full
         assert any(getattr(twill, public) is found for public in twill.__all__ if public != "triton"), full
+
+
+def test_the_kernels_for_b200_execute_what_their_schedules_charge() -> None:
+    """At most a tenth more instructions on any unit, in the table that is made from their SASS."""
+    text = Path("reports/b200.md").read_text(encoding="utf-8")
+    table = text.split("## Instructions of the steady state")[1]
+    counted = [(line, re.findall(r"(\d+) \((\d+)\)", line)) for line in table.splitlines() if "|" in line]
+    rows = [(line, [(int(one), int(other)) for one, other in found]) for line, found in counted if found]
+    assert len(rows) > 70
+    assert all(len(found) == 4 for _, found in rows)
+    assert [line for line, found in rows if any(10 * one > 11 * other for one, other in found)] == []

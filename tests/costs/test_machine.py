@@ -151,3 +151,20 @@ def test_every_estimate_of_the_b200_states_its_uncertainty() -> None:
     assert len(estimates) > 20
     bounded = re.compile(r"within a factor|\d to \d|up to|perhaps \d")
     assert not [source for source in estimates if not bounded.search(source)]
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ('unit = "none"', "no unit 'none'"),
+        ("lanes = 0", "must be 1 or more"),
+        ("wait = -1", "must not be negative"),
+        ("parity = 1", "unknown key 'parity'"),
+    ],
+)
+def test_mistakes_in_what_controls_loops_are_found(line: str, message: str) -> None:
+    given = {"unit": '"alu"', "lanes": 64, "loop": 2, "wait": 2, "slot": 4, "update": 2, "source": '"x"'}
+    key, value = line.split(" = ")
+    table = "".join(f"{name} = {one}\n" for name, one in (given | {key: value}).items())
+    with pytest.raises(TwillError, match=message):
+        machines.parse(f'schema = "twill.machine/1"\nbase = "b200"\n[control]\n{table}', "mine.toml")

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 from twill.diagnostics import Location, TwillError
 from twill.ir.machine import (
     Contention,
+    Control,
     Copies,
     Cost,
     HandOff,
@@ -82,6 +83,7 @@ class File:
     shared: Shared | None = None
     issue: Issue | None = None
     contention: Contention | None = None
+    control: Control | None = None
     residency: Residency | None = None
     copies: Copies = field(default_factory=Copies)
     clock_mhz: int | None = None
@@ -182,6 +184,7 @@ def _machine(made: File, file: str) -> Machine:
         shared=made.shared,
         issue=made.issue,
         contention=made.contention,
+        control=made.control,
         residency=made.residency,
         copies=made.copies,
         sources={
@@ -203,13 +206,14 @@ def _contradictions(made: File) -> Iterator[Mistake]:
     """What is wrong though every value has the right type."""
     if made.schema != SCHEMA:
         yield ("schema",), f'schema must be "{SCHEMA}", not "{made.schema}"'
-    for table, used in (("shared", made.shared), ("issue", made.issue)):
+    for table, used in (("shared", made.shared), ("issue", made.issue), ("control", made.control)):
         if used and used.unit not in made.units:
             yield (table, "unit"), f"no unit {used.unit!r}; units: {', '.join(made.units)}"
     for name, unit in made.units.items():
         if unit.capacity < 1:
             yield ("units", name, "capacity"), "capacity must be at least 1"
     yield from _contention_mistakes(made)
+    yield from _control_mistakes(made)
     yield from _residency_mistakes(made)
     yield from (
         (("limits", f.name), "must not be negative")
@@ -242,6 +246,16 @@ def _contention_mistakes(made: File) -> Iterator[Mistake]:
         for path, factor in factors.items()
         if not 1 <= factor < inf
     )
+
+
+def _control_mistakes(made: File) -> Iterator[Mistake]:
+    if (found := made.control) is None:
+        return
+    if found.lanes < 1:
+        yield ("control", "lanes"), "must be 1 or more"
+    for key in ("loop", "wait", "slot", "update"):
+        if getattr(found, key) < 0:
+            yield ("control", key), "must not be negative"
 
 
 def _residency_mistakes(made: File) -> Iterator[Mistake]:

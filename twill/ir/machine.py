@@ -183,6 +183,25 @@ class Copies:
 
 
 @dataclass(frozen=True, slots=True)
+class Control:
+    """Instructions that a warp executes in each iteration of a loop beside its operations; of which there are
+    how many follows from a lowered program (`simulate.control`)."""
+
+    unit: str
+    lanes: int
+    """Threads of which it executes one in a cycle."""
+    loop: int
+    """For the counter and the end of the loop."""
+    wait: int
+    """For the parity of each wait on an mbarrier."""
+    slot: int
+    """For slot and phase of a number, for each channel of several slots."""
+    update: int
+    """For the vote by which a warp skips a tile of tensor memory that it would rescale by ones."""
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
 class Contention:
     """How the tensor core's work slows down everything else on its SM (rule `contention` of
     `costs.contention`)."""
@@ -219,6 +238,8 @@ class Machine:
     issue: Issue | None = None
     contention: Contention | None = None
     """None: nothing is known of it."""
+    control: Control | None = None
+    """None: not counted."""
     residency: Residency | None = None
     """None: one thread block at a time."""
     copies: Copies = field(default_factory=Copies)

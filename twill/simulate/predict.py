@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from twill.costs.model import extremes, implemented
 from twill.ir.program import Program
 from twill.modulo.bounds import bounds
+from twill.simulate.control import cycles
 from twill.simulate.explore import same
 from twill.simulate.passing import Passing, passing
 from twill.simulate.report import Steady, steady
@@ -40,8 +41,11 @@ def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) ->
     costed, tiles = paces(loops), passing(program, loops).values()
     done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), costed)
     reached = {event.loop for event in done.events}
+    beside = {one.loop.path: _beside(program, one, tiles) for one in loops}
     found = {
-        one.loop.path: _sustained(steady(done.events, one.loop.op.index, trips), one, costed, tiles)
+        one.loop.path: _sustained(
+            steady(done.events, one.loop.op.index, trips), one, costed, beside[one.loop.path]
+        )
         if one.loop.op.index in reached
         else Steady(float(round(one.solution.interval * one.problem.resolution.cycles_per_unit)), {}, {})
         for one in loops
@@ -50,20 +54,34 @@ def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) ->
     return Predicted(done.events, found, done, tuple(units))
 
 
-def _sustained(found: Steady, one: Scheduled, costed: Paces, tiles: Iterable[Passing]) -> Steady:
-    """No faster than aggregate units allow for ever: a run of a few iterations draws on what they have left
-    at its start."""
-    aggregate = {unit.name: unit.capacity for unit in one.problem.units if unit.aggregate}
+def _sustained(found: Steady, one: Scheduled, costed: Paces, beside: Mapping[str, float]) -> Steady:
+    """No faster than units allow for ever: a run of a few iterations draws on what aggregate ones have left
+    at its start, and executes no instructions beside those of operations."""
+    capacities = {
+        unit.name: unit.capacity for unit in one.problem.units if unit.aggregate or unit.name in beside
+    }
     taken = Counter[str]()
     for (loop, _), pace in costed.items():
         if loop == one.loop.op.index:
             for r in pace.idle.reservations:
                 taken[r.unit] += r.cycles * r.amount
-    for tile in tiles:
-        if tile.loop == one.loop.op.index and one.machine.shared:
-            taken[one.machine.shared.unit] += tile.shared
-    least = max((taken[unit] / capacity for unit, capacity in aggregate.items()), default=0.0)
+    least = max(
+        ((taken[unit] + beside.get(unit, 0.0)) / most for unit, most in capacities.items()), default=0.0
+    )
     return replace(found, interval=max(found.interval, least))
+
+
+def _beside(program: Program, one: Scheduled, tiles: Iterable[Passing]) -> dict[str, float]:
+    """What an iteration of a loop takes of units beside its operations: tiles that pass from group to group,
+    and what controls the loop."""
+    taken, machine = dict[str, float](), one.machine
+    if machine.shared:
+        passed = (tile.shared for tile in tiles if tile.loop == one.loop.op.index)
+        taken[machine.shared.unit] = float(sum(passed))
+    if machine.control:
+        unit = machine.control.unit
+        taken[unit] = taken.get(unit, 0.0) + cycles(program, one, machine.control)
+    return taken
 
 
 def busy(one: Scheduled) -> float:
