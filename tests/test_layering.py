@@ -45,7 +45,8 @@ FORBIDDEN = {
 }
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
-    ("alike", "generated", "given", "hand_offs", "refusals", "subtiles", "update_groups"),
+    ("alike", "generated", "given", "hand_offs", "part_of_sm", "refusals"),
+    ("subtiles", "update_groups"),
     ("attempts", "loop_nest", "persistence"),
     ("candidates",),
     ("as_made", "generate", "kept_searches"),

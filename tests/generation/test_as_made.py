@@ -1,6 +1,7 @@
 """The form of a loop that a schedule was made for is found from the numbers of its problem."""
 
 from dataclasses import replace
+from itertools import product
 from typing import Any
 
 import pytest
@@ -8,7 +9,8 @@ import pytest
 from twill.diagnostics import TwillError
 from twill.generation.as_made import as_made
 from twill.generation.hand_offs import with_hand_offs
-from twill.inputs import Inputs, cases
+from twill.generation.part_of_sm import limited
+from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.modulo.bounds import bounds
@@ -28,8 +30,8 @@ def test_hand_offs_that_are_counted() -> None:
     problem = with_hand_offs(case.problem, case.graph, case.machine)
     assert problem
     assert problem.edges != case.problem.edges
-    assert as_made(Inputs(BLACKWELL), of(problem), cases).problem == problem
-    assert as_made(Inputs(BLACKWELL), of(case.problem), cases).problem == case.problem
+    assert as_made(Inputs(BLACKWELL), of(problem), cases).case.problem == problem
+    assert as_made(Inputs(BLACKWELL), of(case.problem), cases).case.problem == case.problem
 
 
 @pytest.mark.parametrize(
@@ -38,13 +40,43 @@ def test_hand_offs_that_are_counted() -> None:
 def test_forms_of_a_generated_kernel(form: dict[str, Any]) -> None:
     made = replace(Inputs(HOPPER, subtile=1, divide_waits=False), **form)
     (case,) = cases(made)
-    assert as_made(Inputs(HOPPER), of(case.problem), cases).problem == case.problem
+    assert as_made(Inputs(HOPPER), of(case.problem), cases).case.problem == case.problem
+
+
+def test_limits_of_one_of_several_thread_blocks() -> None:
+    """A kernel that leaves an SM idle is scheduled for a part of it; hand-offs may be counted there, too."""
+    (case,) = cases(Inputs(BLACKWELL))
+    assert case.machine
+    for blocks, one in product((1, 2), (case, with_costs_of_hand_offs(case))):
+        part = limited(one, case.machine, blocks, 3, 128)
+        made = as_made(Inputs(BLACKWELL), of(part.problem), cases)
+        assert made.case.problem == part.problem
+        assert made.blocks == blocks
+
+
+@pytest.mark.parametrize("change", [{"shared": -1}, {"registers_total": -8}, {"groups": 1}])
+def test_other_limits_are_not_those_of_a_part(change: dict[str, int]) -> None:
+    """Less of something that no number of thread blocks leaves, or more groups than there are."""
+    (case,) = cases(Inputs(BLACKWELL))
+    assert case.machine
+    limits = limited(case, case.machine, 2, case.problem.limits.groups, 128).problem.limits
+    other = replace(limits, **{name: getattr(limits, name) + more for name, more in change.items()})
+    stated = replace(case.problem, limits=other)
+    assert as_made(Inputs(BLACKWELL), of(stated), cases).blocks is None
+
+
+def with_costs_of_hand_offs(case: Case) -> Case:
+    assert case.graph
+    assert case.machine
+    problem = with_hand_offs(case.problem, case.graph, case.machine)
+    assert problem
+    return replace(case, problem=problem)
 
 
 def test_a_schedule_of_another_kernel_gives_the_loop_as_the_inputs_say() -> None:
     (case,) = cases(Inputs("examples/ttgir/gemm.sm90.ttgir"))
     (other,) = cases(Inputs(HOPPER, divide_waits=False))
-    assert as_made(Inputs(HOPPER), of(case.problem), cases).problem == other.problem
+    assert as_made(Inputs(HOPPER), of(case.problem), cases).case.problem == other.problem
 
 
 def test_a_loop_that_no_form_has_is_an_error() -> None:

@@ -10,6 +10,7 @@ from twill.cli.options import Command, Option, Seconds, input_options, inputs, p
 
 if TYPE_CHECKING:
     from twill.files import ScheduleDocument
+    from twill.generation.as_made import Made
     from twill.ir.problem import Problem
     from twill.smt.prove import Confirmation
 
@@ -39,11 +40,11 @@ def check(
     The command builds the problem from SPEC again, for the machine named in the schedule unless --machine or
     --arch names another. It checks every rule on the numbers, computes the bounds again, and checks that the
     status follows from the evidence. Repeat the what-if options that the schedule was made with. The form of
-    a generated kernel is found by itself: persistent, sub-tiles, divided waits, hand-offs that are counted.
-    Notes, reasons and times are the writer's: they are not checked, and named as such. A schedule made with
-    --modulo-only is checked against dependences and units alone. One of several loops of a generated kernel
-    may keep operations in the groups of the others: these ties are checked and named, and the status is of
-    schedules that keep them.
+    a generated kernel is found by itself: persistent, sub-tiles, divided waits, hand-offs that are counted,
+    limits of one of several thread blocks on an SM. Notes, reasons and times are the writer's: they are not
+    checked, and named as such. A schedule made with --modulo-only is checked against dependences and units
+    alone. One of several loops of a generated kernel may keep operations in the groups of the others: these
+    ties are checked and named, and the status is of schedules that keep them.
 
     \b
     twill check out/schedule.json kernel.ttgir
@@ -62,7 +63,8 @@ def check(
     if not is_graph(spec):
         options["machine"] = options["machine"] or (None if options["arch"] else problem.machine)
         options["loops"] = options["loops"] or ((problem.name,) if problem.source else ())
-    case = as_made(inputs(spec, options), document.result, prepared)
+    made = as_made(inputs(spec, options), document.result, prepared)
+    case = made.case
     violations = check_document(document, case.problem)
     for violation in violations:
         click.echo(str(violation))
@@ -71,11 +73,24 @@ def check(
     held = "every rule holds" if document.result.solution else "no schedule; bounds and evidence hold"
     if document.options.modulo_only:
         held += " for dependences and units; the joint rules (groups, registers, memory) were not checked"
-    click.echo(f"{problem.name}: {held}; {document.result.status}{_ties(document, case.problem)}")
+    said = f"{document.result.status}{_part(made)}{_ties(document, case.problem)}"
+    click.echo(f"{problem.name}: {held}; {said}")
     for claim in (*document.result.notes, *(reason.text for reason in document.result.reasons)):
         click.echo(f"  not checked, the writer's: {claim}")
     if prove:
         ctx.exit(_proved(document, tied(document, case.problem), time_limit))
+
+
+def _part(made: "Made") -> str:
+    """The limits that the schedule keeps to leave room for other thread blocks: the status is of schedules
+    within them."""
+    if made.blocks is None:
+        return ""
+    limits = made.case.problem.limits
+    return (
+        f", in the limits of one of {made.blocks} thread blocks on an SM: {limits.groups} groups,"
+        f" {limits.registers_per_thread} registers a thread, {limits.shared} bytes of shared memory"
+    )
 
 
 def _ties(document: "ScheduleDocument", problem: "Problem") -> str:

@@ -1,13 +1,13 @@
 """The loop that a schedule was made for, of the forms that loops have in generated kernels.
 
 Takes `Inputs` and a `Result`; gives the `Case` whose problem is the result's. A generated kernel may be
-persistent, have sub-tiles, wait inside of elementwise operations, count what hand-offs cost, or have more
-warps or tiles that are spilled, and its schedule does not say which: forms are made until one has the numbers
-of the schedule.
+persistent, have sub-tiles, wait inside of elementwise operations, count what hand-offs cost, have more warps
+or tiles that are spilled, or leave room on an SM for more thread blocks, and its schedule does not say which:
+forms are made until one has the numbers of the schedule.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 
 from twill.diagnostics import TwillError
@@ -15,6 +15,7 @@ from twill.extract.frontend.persistent import Order
 from twill.generation.candidates import MORE_WARPS, SPILLS
 from twill.generation.given import divided_waits
 from twill.generation.hand_offs import with_hand_offs
+from twill.generation.part_of_sm import limited_as
 from twill.generation.subtiles import COUNT
 from twill.inputs import Case, Inputs, is_graph
 from twill.ir.schedule import Result
@@ -22,6 +23,16 @@ from twill.verify.document import same_problem
 
 Prepare = Callable[[Inputs], tuple[Case, ...]]
 """Reads and costs the loops of inputs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A loop in the form that a schedule was made for."""
+
+    case: Case
+    blocks: int | None = None
+    """Its limits are those of one of so many thread blocks on an SM; None for those of the inputs."""
+
 
 WALKS: tuple[tuple[bool, Order], ...] = (
     (False, "mirrored"),
@@ -32,7 +43,7 @@ WALKS: tuple[tuple[bool, Order], ...] = (
 """Whether a kernel is persistent, and the order in which it has the programs of the grid."""
 
 
-def as_made(inputs: Inputs, result: Result, prepare: Prepare) -> Case:
+def as_made(inputs: Inputs, result: Result, prepare: Prepare) -> Made:
     """The loop in the form that the schedule was made for; where no form has its numbers, in the first one
     that has its operations, or as the inputs say. Raises TwillError where no form has a loop of its name."""
     ids = [op.id for op in result.problem.operations]
@@ -43,13 +54,24 @@ def as_made(inputs: Inputs, result: Result, prepare: Prepare) -> Case:
         except TwillError as error:
             refused.append(error)
             continue
-        for one in (case, *_handed(case)):
-            if same_problem(result.problem, one.problem):
-                return one
+        if made := next(_agreeing(case, result), None):
+            return made
         found.append(case)
     if not found:
         raise refused[0]
-    return next((case for case in found if [op.id for op in case.problem.operations] == ids), found[0])
+    alike = (case for case in found if [op.id for op in case.problem.operations] == ids)
+    return Made(next(alike, found[0]))
+
+
+def _agreeing(case: Case, result: Result) -> Iterator[Made]:
+    """The loop as it is, with what hand-offs cost, and in a part of an SM, where it has the numbers of the
+    schedule."""
+    stated = result.problem
+    for whole in (case, *_handed(case)):
+        part = limited_as(whole, stated.limits)
+        for made in (Made(whole), *([Made(*part)] if part else [])):
+            if same_problem(stated, made.case.problem):
+                yield made
 
 
 def _forms(inputs: Inputs, result: Result) -> Iterator[Inputs]:

@@ -12,6 +12,7 @@ from functools import cached_property
 
 from twill.diagnostics import TwillError
 from twill.generation.hand_offs import with_hand_offs
+from twill.generation.part_of_sm import limited
 from twill.generation.update_groups import with_update_group
 from twill.inputs import Case
 from twill.ir.machine import Residency
@@ -23,7 +24,6 @@ from twill.modulo.simplest import issuable
 from twill.warp import thread_block
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
-from twill.warp.residency import shared_bytes
 from twill.warp.tasks import Scheduled, tasks
 from twill.warp.tiles_in_flight import tile_loop
 
@@ -263,20 +263,9 @@ def _walks(first: Attempt) -> bool:
 
 
 def _limited(first: Attempt, blocks: int, groups: int, registers: int) -> tuple[Case, ...]:
-    """The loops with the shared memory of so many thread blocks on an SM, and no more groups and registers of
-    a thread than given."""
+    """The loops with the limits of one of so many thread blocks on an SM."""
     machine = first.loops[0].machine
-    assert machine.residency is not None
-    left = shared_bytes(machine, blocks, machine.limits.shared) - machine.residency.aligned
-    less = machine.limits.shared - left
-
-    def limited(case: Case) -> Case:
-        given = case.problem.limits
-        most = min(registers, given.registers_per_thread)
-        own = replace(given, groups=groups, registers_per_thread=most, shared=given.shared - less)
-        return replace(case, problem=replace(case.problem, limits=own))
-
-    return tuple(map(limited, first.cases))
+    return tuple(limited(case, machine, blocks, groups, registers) for case in first.cases)
 
 
 def _implemented(case: Case, name: str) -> Case:
