@@ -87,6 +87,7 @@ VARIANTS = {
     "gemm_persistent.fp8": Variant("gemm_persistent", FP8, {"cublas": 0.97}),
     "gemm_persistent.two_tiles": Variant("gemm_persistent", WIDE, {"cublas": 0.97}),
     "gemm_persistent.fp8_two_tiles": Variant("gemm_persistent", {**FP8, **SQUARE}, {"cublas": 0.97}),
+    "gemm_persistent.fp8_wide": Variant("gemm_persistent", {**FP8, **WIDE, "GROUP": "32"}, {"cublas": 0.97}),
     "gemm_persistent.cluster": Variant("gemm_persistent", cluster=2),
     "gemm_persistent.two_tiles.cluster": Variant("gemm_persistent", WIDE, cluster=2),
     "gemm_persistent.fp8_two_tiles.cluster": Variant("gemm_persistent", {**FP8, **SQUARE}, cluster=2),
