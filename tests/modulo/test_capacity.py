@@ -47,8 +47,8 @@ def test_the_verifier_agrees_and_refuses_more() -> None:
     found = 0
     for seed in range(300):
         problem = tight(Random(seed))
-        begin = start(problem)
-        if not begin.infeasible:
+        begin, units = start(problem), {unit.name for unit in problem.units}
+        if not begin.infeasible or units & {shortage.limit for shortage in shortages(problem)}:
             continue
         found += 1
         result = begin.result(problem, Options())
@@ -58,6 +58,29 @@ def test_the_verifier_agrees_and_refuses_more() -> None:
         rules = {violation.rule for violation in check_result(replace(result, problem=roomy), in_flight=4)}
         assert "BOUNDS" in rules
     assert found > 20
+
+
+def test_an_operation_that_leaves_itself_no_room_is_refuted_without_a_solver() -> None:
+    """Two rectangles of its reservation table overlap on a unit: every interval was probed, one after the
+    other. Side by side, or of two units, they exclude nothing."""
+    tables = {
+        (Reservation("u", 2), Reservation("u", 1, offset=1)): True,
+        (Reservation("u", 1), Reservation("u", 3, offset=5), Reservation("u", 9, offset=7)): True,
+        (Reservation("u", 2), Reservation("u", 1, offset=2)): False,
+        (Reservation("u", 2), Reservation("w", 1, offset=1)): False,
+        (Reservation("u", 2), Reservation("u", 0, offset=1)): False,
+    }
+    for table, excluded in tables.items():
+        problem = Problem("table", "toy", (Unit("u"), Unit("w")), (Operation("o", "x", table),), ())
+        begin = start(problem)
+        assert begin.infeasible == excluded
+        assert (best(problem, 40, 1, left=[20000]) is None) == excluded
+        if excluded:
+            result = begin.result(problem, Options())
+            assert [one.by for one in result.refuted] == ["ResMII u", "capacity of u"]
+            assert check_result(result, in_flight=4) == ()
+            two = replace(problem, units=(Unit("u", 2), Unit("w")))
+            assert check_result(replace(result, problem=two), in_flight=4)
 
 
 def test_a_load_shares_no_group_with_others() -> None:

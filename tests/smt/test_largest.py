@@ -51,7 +51,7 @@ def slower(problem: Problem, times: Time) -> Problem:
     [
         (7, 1, MONOTONE),
         (74, 1, MONOTONE),
-        (8, 200, MONOTONE),
+        (52, 200, MONOTONE),
         (10, 200, "cpsat on the registers projection"),
     ],
 )

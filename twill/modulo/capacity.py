@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from twill.engine.connected import components
-from twill.ir.problem import Edge, Problem, Time, Value
+from twill.ir.problem import Edge, Problem, Reservation, Time, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +41,24 @@ def shortages(problem: Problem, *, joint: bool = True) -> tuple[Shortage, ...]:
 
 
 def _units(problem: Problem) -> Iterator[Shortage]:
-    """A reservation of more than a unit has."""
+    """An operation that alone keeps more of a unit at a time than there is."""
     capacity = {unit.name: unit.capacity for unit in problem.units if not unit.aggregate}
     for op in problem.operations:
-        for use in op.reservations:
-            if use.cycles and use.amount > capacity.get(use.unit, use.amount):
-                yield Shortage(
-                    use.unit, None, f"{op.id} needs {use.amount} of {use.unit}, there is {capacity[use.unit]}"
-                )
+        for unit in dict.fromkeys(use.unit for use in op.reservations if use.unit in capacity):
+            most = _most_at_a_time([use for use in op.reservations if use.unit == unit and use.cycles])
+            if most > capacity[unit]:
+                yield Shortage(unit, None, f"{op.id} needs {most} of {unit}, there is {capacity[unit]}")
+
+
+def _most_at_a_time(uses: Sequence[Reservation]) -> int:
+    """Where one of them begins, as one of them does where they take most."""
+    return max(
+        (
+            sum(one.amount for one in uses if one.offset <= use.offset < one.offset + one.cycles)
+            for use in uses
+        ),
+        default=0,
+    )
 
 
 def _groups(problem: Problem) -> Iterator[Shortage]:

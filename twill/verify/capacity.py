@@ -5,6 +5,8 @@
 any length.
 """
 
+from itertools import accumulate
+
 from twill.ir.problem import Operation, Problem, Time, Value
 
 PREFIX = "capacity of "
@@ -47,12 +49,19 @@ def _loads_among_others(problem: Problem) -> bool:
 
 
 def _overbooked(problem: Problem, name: str) -> bool:
+    """Some cycle of an operation's reservation table has more of the unit than there is."""
     capacity = next(unit.capacity for unit in problem.units if unit.name == name and not unit.aggregate)
-    return any(
-        r.unit == name and r.cycles > 0 and r.amount > capacity
-        for op in problem.operations
-        for r in op.reservations
-    )
+    return any(_fullest(op, name) > capacity for op in problem.operations)
+
+
+def _fullest(op: Operation, unit: str) -> int:
+    """The changes in what the operation keeps of the unit, summed in the order of time; what ends in a cycle
+    ends before what begins there."""
+    changes = list[tuple[Time, int]]()
+    for used in op.reservations:
+        if used.unit == unit and used.cycles > 0:
+            changes += [(used.offset, used.amount), (used.offset + used.cycles, -used.amount)]
+    return max(accumulate((amount for _, amount in sorted(changes)), initial=0))
 
 
 def _overflows(problem: Problem, size: dict[str, int], capacity: int, interval: Time) -> bool:
