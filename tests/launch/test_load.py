@@ -13,6 +13,7 @@ import pytest
 
 import twill
 from twill.diagnostics import TwillError
+from twill.ir.apart import Apart
 from twill.ir.strides import Stride, Term
 from twill.launch.arrays import seen
 from twill.launch.load import Kernel
@@ -374,3 +375,15 @@ def test_the_manifest_keeps_descriptors() -> None:
 
     manifest = described(Launcher()).manifest
     assert read(write(manifest), "kernel.json") == manifest
+
+
+def test_arrays_that_overlap_are_not_launched() -> None:
+    """Where the kernel stores to one of them."""
+    launch = Launcher()
+    made = kernel(launch)
+    made = replace(made, manifest=replace(made.manifest, apart=(Apart("lse", "a"),)))
+    with pytest.raises(TwillError, match="argument `lse`: it overlaps `a`, and the kernel stores to it"):
+        made[1](**GOOD)
+    assert not launch.calls
+    made[1](**{**GOOD, "lse": Interface("<f4", (8,), at=4096 + 64)})
+    assert len(launch.calls) == 1

@@ -10,6 +10,7 @@ from typing import Any
 
 from triton.backends.compiler import GPUTarget
 
+from twill.ir.apart import Apart
 from twill.launch.load import Kernel
 from twill.launch.manifest import Argument, Manifest, Predicted
 
@@ -105,6 +106,8 @@ class Built:
     loaded: list[str] = field(default_factory=list[str])
     ahead: list[Any] = field(default_factory=list[Any])
     """What was to be built ahead of its launch."""
+    apart: tuple[Apart, ...] = ()
+    """Arguments that must not share memory."""
 
     def load(self, folder: str) -> Kernel:
         self.loaded.append(folder)
@@ -117,7 +120,8 @@ class Built:
             return self.status
 
         loops = (Predicted("gemm/for.0", 1024, 1030.0),)
-        return Kernel(Manifest("gemm", "gemm.ttgir", 384, 240, self.arguments, loops), Path(folder), launch)
+        manifest = Manifest("gemm", "gemm.ttgir", 384, 240, self.arguments, loops, apart=self.apart)
+        return Kernel(manifest, Path(folder), launch)
 
 
 def forget(kernel: Any) -> None:

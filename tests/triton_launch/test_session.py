@@ -22,6 +22,7 @@ import twill.triton
 from tests.triton_launch import kernels as sources
 from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tensor, forget
 from twill.diagnostics import TwillError
+from twill.ir.apart import Apart
 from twill.launch.manifest import Argument
 from twill.triton import session, store, workers
 from twill.triton.request import request
@@ -674,3 +675,42 @@ def test_a_built_kernel_that_cannot_be_loaded(
     twill.triton.install()
     launch()
     assert (who(driver), only_row().reason) == (["triton"], "/built/dot has no kernel.so")
+
+
+class Sized(Tensor):
+    """A tensor with an extent, of rows of 8 numbers."""
+
+    def __init__(self, address: int, rows: int, pitch: int = 8) -> None:
+        super().__init__(HALF, address)
+        self.shape, self.pitch, self.nbytes = (rows, 8), pitch, 16 * rows
+
+    def stride(self) -> tuple[int, ...]:
+        return (self.pitch, 1)
+
+    def is_contiguous(self) -> bool:
+        return self.pitch == 8
+
+    def element_size(self) -> int:
+        return 2
+
+
+def test_launches_whose_arrays_overlap_go_to_tritons_kernel(driver: Driver, built: Built) -> None:
+    """Each launch by itself: others of the kernel stay Twill's. Arrays that alternate in memory are apart."""
+    built.apart = (Apart("c", "a"), Apart("c", "b", in_place=True))
+    twill.triton.install(measure=False)
+
+    def run(a: Tensor, b: Tensor, c: Tensor) -> str:
+        kernels.dot[(1,)](a, b, c, 64, 2.0, BLOCK=16)
+        return driver.launches[-1].who
+
+    whole, behind, far = Sized(4096, 64), Sized(4096 + 1024, 64), Sized(65536, 64)
+    assert run(whole, whole, behind) == "twill"
+    assert run(whole, behind, whole) == "triton"
+    assert run(behind, whole, whole) == "twill", "b is updated in place"
+    assert run(Sized(4096, 65), Sized(8192, 64), behind) == "triton", "the last row"
+    assert run(Sized(4096, 64, 16), far, Sized(4096 + 16, 64, 16)) == "twill", "columns of packed rows"
+    assert run(Sized(4096, 64, 16), far, Sized(4096 + 32, 64, 24)) == "triton"
+    assert run(Tensor(HALF, 256), Tensor(HALF, 512), Tensor(HALF, 1024)) == "twill", "no extents are known"
+    assert run(whole, whole, behind) == "twill"
+    row = only_row()
+    assert (row.choice, len(driver.launches)) == ("twill", 8)

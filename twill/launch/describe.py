@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from twill.diagnostics import TwillError
 from twill.extract.frontend.descriptors import DESCRIPTOR
+from twill.extract.overlap import apart
 from twill.extract.strides import layouts
 from twill.ir.checked import Checked
 from twill.ir.loop import GRID, Attribute, Pointer, Scalar, Value
@@ -42,7 +43,7 @@ def manifest(
     registers = max(group.registers for group in program.groups)
     arch = loops[0].machine.arch
     shape = (program.launch.threads, registers, arguments, predicted, persistent, constants, checked, arch)
-    return Manifest(identifier(function.name), program.module.file, *shape)
+    return Manifest(identifier(function.name), program.module.file, *shape, apart(function))
 
 
 def _argument(

@@ -25,6 +25,7 @@ from twill.files.text import load as text_of
 from twill.launch.arrays import Array, Passed, current_stream, library, on_device, seen
 from twill.launch.build import LIBRARY, MANIFEST, SOURCE, complaints
 from twill.launch.manifest import Argument, Manifest, read
+from twill.launch.overlap import refuse
 from twill.launch.runtime import Runtime
 
 C_TYPES = {
@@ -89,6 +90,8 @@ class Kernel:
             passed = [
                 _passed(argument, values[argument.name], numbers) for argument in self.manifest.arguments
             ]
+            pairs = zip(self.manifest.arguments, passed, strict=True)
+            refuse(self.manifest.apart, {at.name: one for at, one in pairs if isinstance(one, Array)})
             size = _grid(self.manifest, _computed(self.manifest, grid, values) if callable(grid) else grid)
             if 0 not in size:
                 self._launch(passed, values, size)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from twill.files.record import Ranges, decode, encode
 from twill.files.text import parse, render, schema
+from twill.ir.apart import Apart
 from twill.ir.checked import Checked
 from twill.ir.strides import Stride, Term
 
@@ -78,6 +79,8 @@ class Manifest:
     """What was run to check it before it was written; None where nothing was (`--no-check`)."""
     arch: str = "sm90"
     """The architecture that it is built for."""
+    apart: tuple[Apart, ...] = ()
+    """Arguments that must not point to the same memory."""
 
 
 def write(manifest: Manifest) -> str:

@@ -9,13 +9,15 @@ TwillError where they differ.
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from re import match
 from typing import Any, cast
 
 from twill.diagnostics import TwillError
-from twill.launch.arrays import Passed
+from twill.launch.arrays import Array, Passed
 from twill.launch.load import C_TYPES
 from twill.launch.manifest import Argument, Manifest
+from twill.launch.overlap import wrong
 
 TYPES: Mapping[str, str] = {
     "fp16": "f16",
@@ -30,7 +32,7 @@ TYPES: Mapping[str, str] = {
 
 CONSTANT = "constexpr"
 
-Getter = Callable[[Sequence[Passed]], Sequence[Any]]
+Getter = Callable[[Sequence[Passed]], tuple[Any, ...]]
 """The C arguments that one parameter becomes, from all values of a launch."""
 
 
@@ -92,7 +94,7 @@ def plan(signature: Sequence[object], manifest: Manifest) -> Getter:
     if all(not leaf.descriptor and len(leaf.path) == 1 for leaf in found):
         return _flat([(leaf.path[0], leaf.type.startswith("*")) for leaf in found])
     getters = [_getter(leaf) for leaf in found]
-    return lambda values: [one for getter in getters for one in getter(values)]
+    return lambda values: tuple(one for getter in getters for one in getter(values))
 
 
 def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
@@ -102,21 +104,17 @@ def _flat(positions: Sequence[tuple[int, bool]]) -> Getter:
     parts = [f"values[{i}].data_ptr()" if pointer else f"values[{i}]" for i, pointer in positions]
     quick: Getter = eval(f"lambda values: ({' '.join(f'{part},' for part in parts)})")
 
-    def getter(values: Sequence[Passed]) -> Sequence[Any]:
+    def getter(values: Sequence[Passed]) -> tuple[Any, ...]:
         try:
             return quick(values)
         except AttributeError:
-            return [address(values[i]) if pointer else values[i] for i, pointer in positions]
+            return tuple(address(values[i]) if pointer else values[i] for i, pointer in positions)
 
     return getter
 
 
 def _getter(leaf: Leaf) -> Getter:
-    def value(values: Sequence[Passed]) -> Any:
-        for step in leaf.path:
-            values = values[step]
-        return values
-
+    value = _at(leaf)
     if leaf.descriptor:
         return lambda values: descriptor(value(values))
     return (
@@ -124,6 +122,63 @@ def _getter(leaf: Leaf) -> Getter:
         if leaf.type.startswith("*")
         else lambda values: (value(values),)
     )
+
+
+def _at(leaf: Leaf) -> Callable[[Sequence[Passed]], Passed]:
+    """The value of a parameter."""
+
+    def value(values: Sequence[Passed]) -> Passed:
+        for step in leaf.path:
+            values = values[step]
+        return values
+
+    return value
+
+
+def arrays_apart(
+    signature: Sequence[object], manifest: Manifest
+) -> Callable[[Sequence[Passed], tuple[Any, ...]], bool]:
+    """Whether the arrays of a launch are apart where the kernel takes them to be, from its values and its C
+    arguments. Addresses that are no arrays have no extent that is known: they are compared as one byte."""
+    places, at = dict[str, tuple[int, Callable[[Sequence[Passed]], Passed]]](), 0
+    for leaf in leaves(signature):
+        places[manifest.arguments[at].name] = at, _at(leaf)
+        at += len(leaf.types())
+    named = {name for pair in manifest.apart for name in (pair.stored, pair.other)}
+    used = [(name, *places[name]) for name in places if name in named]
+
+    def apart(values: Sequence[Passed], passed: tuple[Any, ...]) -> bool:
+        spans = sorted(
+            (passed[at], passed[at] + _bytes(value(values))) for _, at, value in used if passed[at]
+        )
+        if all(one[1] <= other[0] for one, other in pairwise(spans)):
+            return True
+        arrays = {name: _array(passed[at], value(values)) for name, at, value in used if passed[at]}
+        return not any(
+            wrong(pair, arrays[pair.stored], arrays[pair.other])
+            for pair in manifest.apart
+            if pair.stored in arrays and pair.other in arrays
+        )
+
+    return apart
+
+
+def _bytes(value: Passed) -> int:
+    """From the first to behind the last byte of an array."""
+    value = getattr(value, "base", value)
+    if not hasattr(value, "is_contiguous"):
+        return 1
+    if value.is_contiguous():
+        return value.nbytes
+    steps = sum((count - 1) * stride for count, stride in zip(value.shape, value.stride(), strict=True))
+    return (steps + 1) * value.element_size() if value.nbytes else 0
+
+
+def _array(address: int, value: Passed) -> Array:
+    value = getattr(value, "base", value)
+    if not hasattr(value, "is_contiguous"):
+        return Array(address, "i8", (), (), None)
+    return Array(address, f"i{8 * value.element_size()}", tuple(value.shape), tuple(value.stride()), None)
 
 
 def address(value: Passed) -> int | None:

@@ -20,7 +20,7 @@ from twill.diagnostics import TwillError
 from twill.launch.arrays import Passed
 from twill.launch.load import Kernel, load
 from twill.triton import store, workers
-from twill.triton.arguments import Getter, UnfitError, c_types, plan
+from twill.triton.arguments import Getter, UnfitError, arrays_apart, c_types, plan
 from twill.triton.report import Report, Row
 from twill.triton.request import CompiledKernel, Request, request
 from twill.triton.settings import Settings, log
@@ -37,6 +37,8 @@ IMPATIENT = (
 )
 
 BEFORE_ARGUMENTS = 9
+REMEMBERED = 256
+"""Sets of arguments of a kernel."""
 STREAM = 3
 
 
@@ -277,6 +279,7 @@ class Session:
         return launcher(
             function,
             plan(route.request.signature, kernel.manifest),
+            arrays_apart(route.request.signature, kernel.manifest),
             route.triton,
             partial(self._failed, route, kernel),
         )
@@ -302,10 +305,16 @@ class Session:
 
 
 def launcher(
-    function: Callable[..., int], arguments: Getter, triton: Launch, failed: Callable[[int], None]
+    function: Callable[..., int],
+    arguments: Getter,
+    apart: Callable[[Sequence[Passed], tuple[Any, ...]], bool],
+    triton: Launch,
+    failed: Callable[[int], None],
 ) -> Launch:
     """Twill's kernel as Triton launches kernels; no allocation, no synchronization. A launch that does not
-    fit goes to Triton's."""
+    fit, or whose arrays overlap, goes to Triton's."""
+    known = set[tuple[Any, ...]]()
+    """C arguments of launches whose arrays do not overlap: what a kernel accesses follows from them."""
 
     def launch(
         x: int,
@@ -325,6 +334,12 @@ def launcher(
             passed = arguments(values)
         except UnfitError:
             return triton(x, y, z, stream, handle, packed, metadata, enter, leave, *values)
+        if passed not in known:
+            if not apart(values, passed):
+                return triton(x, y, z, stream, handle, packed, metadata, enter, leave, *values)
+            if len(known) >= REMEMBERED:
+                known.clear()
+            known.add(passed)
         if enter is not None:
             enter(metadata)
         status = function(*passed, x, y, z, stream)
