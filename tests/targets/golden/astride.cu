@@ -347,8 +347,13 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                 // cycle 887, stage 0: store.2 (tests/kernels/ttgir/astride.sm90.ttgir:77:5)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        store_pair<float>((o + (((own + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_3[(2 * i_)], convert_layout_3[(2 * i_ + 1)]);
+                    for (int b_ = 0; b_ < 8; b_ += 4) {
+                        uint32_t words_[4][4];
+                        #pragma unroll
+                        for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                        #pragma unroll
+                        for (int g_ = b_; g_ < b_ + 4; ++g_) store_words((o + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+                    }
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -422,8 +427,13 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                     // cycle 887, stage 0: store.2 (tests/kernels/ttgir/astride.sm90.ttgir:77:5)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            store_pair<float>((o + (((own + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_3[(2 * i_)], convert_layout_3[(2 * i_ + 1)]);
+                        for (int b_ = 0; b_ < 8; b_ += 4) {
+                            uint32_t words_[4][4];
+                            #pragma unroll
+                            for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                            #pragma unroll
+                            for (int g_ = b_; g_ < b_ + 4; ++g_) store_words((o + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+                        }
                     }
                 }
                 wgmma_wait<0>();
@@ -525,8 +535,13 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
         // store (tests/kernels/ttgir/astride.sm90.ttgir:104:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<float>((v_p + (((own + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_8[(2 * i_)], convert_layout_8[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words((v_p + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+            }
         }
     }
 }
@@ -895,8 +910,13 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                 // cycle 887, stage 0: store.2 (tests/kernels/ttgir/astride.sm90.ttgir:77:5)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        store_pair<float>((o + (((own + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_3[(2 * i_)], convert_layout_3[(2 * i_ + 1)]);
+                    for (int b_ = 0; b_ < 8; b_ += 4) {
+                        uint32_t words_[4][4];
+                        #pragma unroll
+                        for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                        #pragma unroll
+                        for (int g_ = b_; g_ < b_ + 4; ++g_) store_words((o + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+                    }
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -970,8 +990,13 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                     // cycle 887, stage 0: store.2 (tests/kernels/ttgir/astride.sm90.ttgir:77:5)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            store_pair<float>((o + (((own + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_3[(2 * i_)], convert_layout_3[(2 * i_ + 1)]);
+                        for (int b_ = 0; b_ < 8; b_ += 4) {
+                            uint32_t words_[4][4];
+                            #pragma unroll
+                            for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_3[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                            #pragma unroll
+                            for (int g_ = b_; g_ < b_ + 4; ++g_) store_words((o + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+                        }
                     }
                 }
                 wgmma_wait<0>();
@@ -1075,8 +1100,13 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
         // store (tests/kernels/ttgir/astride.sm90.ttgir:104:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<float>((v_p + (((own + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_8[(2 * i_)], convert_layout_8[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_8[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words((v_p + (((own + int32_t(thread.row + 8 * (g_ % 2))) * 64) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+            }
         }
     }
 }

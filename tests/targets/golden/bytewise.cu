@@ -274,8 +274,13 @@ bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* b_0, float* c
         // store (tests/kernels/ttgir/bytewise.sm90.ttgir:79:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<float>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)), convert_layout_21[(2 * i_)], convert_layout_21[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_21[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_21[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_21[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_21[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
+            }
         }
     }
 }

@@ -1745,8 +1745,13 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
         // store (tests/kernels/ttgir/chosen.sm90.ttgir:114:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                store_pair<float>(((o + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)), convert_layout_9[(2 * i_)], convert_layout_9[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 2; b_ += 2) {
+                uint32_t words_[2][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_9[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_9[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_9[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_9[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) store_words(((o + (int32_t(thread.row % 16 + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 1 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 16 * 16)), words_[g_ - b_], true);
+            }
         }
     }
 }

@@ -120,8 +120,13 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
         // store (tests/kernels/ttgir/exactly.sm90.ttgir:72:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                store_pair<float>(((c + ((muli_1 + int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_10 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 16))), convert_layout_22[(2 * i_)], convert_layout_22[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 2; b_ += 2) {
+                uint32_t words_[2][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row % 32 + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 1 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 32 * 16))), words_[g_ - b_], true);
+            }
         }
     }
     if (warp_index() - 4 < 4) {
@@ -378,8 +383,13 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
         // store (tests/kernels/ttgir/exactly.sm90.ttgir:72:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                store_pair<float>(((c + ((muli_1 + int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_10 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 16))), convert_layout_22[(2 * i_)], convert_layout_22[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 2; b_ += 2) {
+                uint32_t words_[2][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_22[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row % 32 + 8 * (g_ % 2))) * N)) + (muli_10 + int32_t(g_ / 2 % 1 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 32 * 16))), words_[g_ - b_], true);
+            }
         }
     }
 }

@@ -116,8 +116,13 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
         // store (tests/kernels/ttgir/highest_bytes.sm90.ttgir:69:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                if (((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) < M)) store_pair<int32_t>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)), best_22[(2 * i_)], best_22[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<int32_t>(words_[g_ - b_], best_22[(g_ / 2 * 8 + g_ % 2 * 2)], best_22[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], best_22[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], best_22[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M));
+            }
         }
     }
     if (warp_index() - 8 < 4) {

@@ -198,8 +198,13 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
         // store (tests/kernels/ttgir/marching.sm90.ttgir:95:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                store_pair<float>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_9 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), convert_layout_25[(2 * i_)], convert_layout_25[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 2; b_ += 2) {
+                uint32_t words_[2][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * (g_ % 2))) * N)) + (muli_9 + int32_t(g_ / 2 % 1 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 16 * 16))), words_[g_ - b_], true);
+            }
         }
     }
 }
@@ -382,8 +387,13 @@ marching_kernel(__half* a, __half* b, float* c, int32_t steps, int32_t N, int32_
         // store (tests/kernels/ttgir/marching.sm90.ttgir:95:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                store_pair<float>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_9 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), convert_layout_25[(2 * i_)], convert_layout_25[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 2; b_ += 2) {
+                uint32_t words_[2][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * (g_ % 2))) * N)) + (muli_9 + int32_t(g_ / 2 % 1 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 16 * 16))), words_[g_ - b_], true);
+            }
         }
     }
 }

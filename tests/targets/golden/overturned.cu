@@ -248,8 +248,13 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
         // store (tests/kernels/ttgir/overturned.sm90.ttgir:70:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                if (((muli_1 + int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2))) < M)) store_pair<float>(((o + ((muli_1 + int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32)), convert_layout_12[(2 * i_)], convert_layout_12[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 4; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((o + ((muli_1 + int32_t(thread.row % 32 + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 32 * 32)), words_[g_ - b_], ((muli_1 + int32_t(thread.row % 32 + 8 * (g_ % 2))) < M));
+            }
         }
     }
 }
@@ -511,8 +516,13 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
         // store (tests/kernels/ttgir/overturned.sm90.ttgir:70:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                if (((muli_1 + int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2))) < M)) store_pair<float>(((o + ((muli_1 + int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32)), convert_layout_12[(2 * i_)], convert_layout_12[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 4; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((o + ((muli_1 + int32_t(thread.row % 32 + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 32 * 32)), words_[g_ - b_], ((muli_1 + int32_t(thread.row % 32 + 8 * (g_ % 2))) < M));
+            }
         }
     }
 }

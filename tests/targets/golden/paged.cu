@@ -2090,8 +2090,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
         // store (tests/kernels/ttgir/paged.sm90.ttgir:184:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                store_pair<float>(((o + (int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)), convert_layout_10[(2 * i_)], convert_layout_10[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 2; b_ += 2) {
+                uint32_t words_[2][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_10[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_10[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_10[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_10[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) store_words(((o + (int32_t(thread.row % 16 + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 1 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 16 * 16)), words_[g_ - b_], true);
+            }
         }
     }
 }

@@ -789,8 +789,13 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         // store (tests/kernels/ttgir/queries_16.sm90.ttgir:87:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                store_pair<float>(((o + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)), convert_layout_12[(2 * i_)], convert_layout_12[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 2; b_ += 2) {
+                uint32_t words_[2][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 2; ++g_) store_words(((o + ((muli_1 + int32_t(thread.row % 16 + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 1 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4 + thread.row / 16 * 16)), words_[g_ - b_], true);
+            }
         }
     }
     if (warp_index() - 4 < 4) {

@@ -350,8 +350,13 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
         // store (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:100:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                store_pair<float>(((dq + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2)), convert_layout_13[(2 * i_)], convert_layout_13[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 16; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((dq + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 8 * 2 + g_ % 2) % 2) + (g_ / 8 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
+            }
         }
     }
 }
@@ -714,8 +719,13 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
         // store (tests/kernels/ttgir/query_gradient_16.sm90.ttgir:100:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                store_pair<float>(((dq + ((muli_1 + int32_t(thread.row + 8 * (((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) % 2) + ((2 * i_) / 32 * 2 + (2 * i_) % 32 / 2 % 2) / 2 * 64)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) % 32 / 4 * 2 + (2 * i_) % 2) % 2)), convert_layout_13[(2 * i_)], convert_layout_13[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 16; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_13[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((dq + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 8 * 2 + g_ % 2) % 2) + (g_ / 8 * 2 + g_ % 2) / 2 * 64)) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
+            }
         }
     }
 }

@@ -181,8 +181,13 @@ strips_tma_kernel(const __grid_constant__ CUtensorMap map_acc_30, const __grid_c
         // store (tests/kernels/ttgir/strips.sm90.ttgir:87:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<float>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_25[(2 * i_)], convert_layout_25[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_11 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+            }
         }
     }
 }
@@ -396,8 +401,13 @@ strips_kernel(__half* a, __half* b, float* c, int32_t M, int32_t N, int32_t K, i
         // store (tests/kernels/ttgir/strips.sm90.ttgir:87:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<float>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_25[(2 * i_)], convert_layout_25[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_25[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_11 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+            }
         }
     }
 }

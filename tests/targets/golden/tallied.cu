@@ -233,8 +233,13 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
         // store (tests/kernels/ttgir/tallied.sm90.ttgir:71:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<float>(((c + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)), convert_layout_12[(2 * i_)], convert_layout_12[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
+            }
         }
         // convert_layout.15 (tests/kernels/ttgir/tallied.sm90.ttgir:74:11)
         {
@@ -515,8 +520,13 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
         // store (tests/kernels/ttgir/tallied.sm90.ttgir:71:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<float>(((c + (int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 64)) + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)), convert_layout_12[(2 * i_)], convert_layout_12[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_12[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + (int32_t(thread.row + 8 * (g_ % 2)) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
+            }
         }
         // convert_layout.15 (tests/kernels/ttgir/tallied.sm90.ttgir:74:11)
         {

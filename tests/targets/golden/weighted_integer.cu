@@ -258,8 +258,13 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
         // store (tests/kernels/ttgir/weighted_integer.sm90.ttgir:80:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                store_pair<int32_t>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), acc_10[(2 * i_)], acc_10[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 8; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<int32_t>(words_[g_ - b_], acc_10[(g_ / 2 * 8 + g_ % 2 * 2)], acc_10[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], acc_10[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], acc_10[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_11 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], true);
+            }
         }
     }
 }

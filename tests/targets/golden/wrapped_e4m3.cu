@@ -256,8 +256,13 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, __nv_fp8_e4m3* 
         // store (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:102:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                if ((((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) < M) & ((muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) < N))) store_pair<float>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_34[(2 * i_)], convert_layout_34[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 16; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_11 + int32_t(g_ / 2 % 8 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_11 + int32_t(g_ / 2 % 8 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)) < N)));
+            }
         }
     }
 }
@@ -538,8 +543,13 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
         // store (tests/kernels/ttgir/wrapped_e4m3.sm90.ttgir:102:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                if ((((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) < M) & ((muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2)) < N))) store_pair<float>(((c + ((muli_1 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_11 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2))), convert_layout_34[(2 * i_)], convert_layout_34[(2 * i_ + 1)]);
+            for (int b_ = 0; b_ < 16; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_34[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_11 + int32_t(g_ / 2 % 8 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_11 + int32_t(g_ / 2 % 8 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)) < N)));
+            }
         }
     }
 }

@@ -1,10 +1,11 @@
 """Loads and stores of tiles through pointers, several elements at once.
 
 Takes a load or store whose value lies in registers as an MMA leaves it; gives C, or nothing where its
-elements are to be moved one by one. A thread holds pairs of neighbouring elements. Four neighbouring threads,
-which hold the columns of one line between them, exchange words of 16-bit elements, so that each moves 16
-bytes. Where addresses are consecutive but not known to be aligned (a base or stride that the kernel loads),
-each such store is as wide as its address allows.
+elements are to be moved one by one. A thread holds pairs of neighbouring elements. Four neighbouring
+threads, which hold the columns of one line between them, exchange words of 16-bit elements, so that each
+moves 16 bytes; of 32-bit elements two of them do, and fill 64 bytes of a row in the place of 32: L2 takes as
+long for a part of a line as for all of it. Where addresses are consecutive but not known to be aligned (a
+base or stride that the kernel loads), each such store is as wide as its address allows.
 """
 
 from collections.abc import Sequence
@@ -51,6 +52,8 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
     try:
         if exchanged and together == 16:
             return _sixteen_bytes(scope, op, source, form, "store_words")
+        if size == 4 and together == 16 and form.band % 8 == 0:
+            return _quads(scope, op, source, form)
         if together >= max(4, 2 * size):
             return _pairs(scope, op, source, form)
         if exchanged and run and run % 16 == 0:
@@ -144,10 +147,23 @@ def _moved(form: Fragment) -> _Moved:
     columns 0, 8, 16 and 24; transposed among the four threads of a row, they are the eight columns from 8
     times the thread's position on."""
     groups = form.band // 16
+    return _in_step(form, groups, f"g_ / 2 % {groups} * 32 + thread.lane % 4 * 8")
+
+
+def _moved_quad(form: Fragment) -> _Moved:
+    """The first of four elements of 32 bits that a thread moves in step `g_`. Of the columns from 0 and from
+    8 on, threads 0 and 2 of a row have those of the first, 1 and 3 those of the second."""
+    groups = form.band // 8
+    own = "thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4"
+    return _in_step(form, groups, f"g_ / 2 % {groups} * 16 + {own}")
+
+
+def _in_step(form: Fragment, groups: int, column: str) -> _Moved:
+    """The element in this column that a thread moves in step `g_`: of the row of its first registers, then of
+    that eight further down, for each of `groups` of columns, band after band."""
     part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
-    column = f"g_ / 2 % {groups} * 32 + thread.lane % 4 * 8{part}"
     own = f"(g_ / {2 * groups} * 2 + g_ % 2)" if form.bands > 1 else "(g_ % 2)"
-    return _Moved(form, "g_", ("", column), own)
+    return _Moved(form, "g_", ("", column + part), own)
 
 
 def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: str) -> list[str]:
@@ -175,6 +191,29 @@ def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: st
         "}",
         UNROLL,
         f"{each} {store}({pointer}, words_[g_], {condition});",
+    ]
+
+
+def _quads(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
+    """16 bytes of 32-bit elements: pairs of two groups of columns become four neighbours in one of them. The
+    exchanges of a few stores overlap."""
+    value = op.operands[1]
+    pointer, condition = _placed(scope, op.operands[0], op.operands[2:], _moved_quad(form))
+    at = [f"(g_ / 2 * 8 + g_ % 2 * 2{more})" for more in ("", " + 1", " + 4", " + 5")]
+    four = ", ".join(as_stored(value.type, source, point(form, text)) for text in at)
+    groups = form.registers // _WORDS
+    batch = min(groups, _TOGETHER)
+    assert groups % batch == 0, "pairs of two columns, of rows 8 apart"
+    each = f"for (int g_ = b_; g_ < b_ + {batch}; ++g_)"
+    return [
+        UNROLL,
+        f"for (int b_ = 0; b_ < {groups}; b_ += {batch}) {{",
+        f"    uint32_t words_[{batch}][{_WORDS}];",
+        f"    {UNROLL}",
+        f"    {each} exchange_pairs<{c_type(value.type)}>(words_[g_ - b_], {four});",
+        f"    {UNROLL}",
+        f"    {each} store_words({pointer}, words_[g_ - b_], {condition});",
+        "}",
     ]
 
 

@@ -23,6 +23,22 @@ __device__ __forceinline__ void transpose_quad(uint32_t (&words)[4]) {
     }
 }
 
+/// Of elements of 32 bits, pairs of two columns that are 8 apart become four neighbours in one of them: in the first column
+/// for even threads, in the second for odd ones. By all threads of a warp.
+template <class T>
+__device__ __forceinline__ void exchange_pairs(uint32_t (&words)[4], T first0, T first1, T second0, T second1) {
+    static_assert(sizeof(T) == 4, "an element fills a word");
+    const bool odd = threadIdx.x & 1;
+    uint32_t first[2], second[2];
+    memcpy(&first[0], &first0, 4), memcpy(&first[1], &first1, 4);
+    memcpy(&second[0], &second0, 4), memcpy(&second[1], &second1, 4);
+#pragma unroll
+    for (int i = 0; i < 2; ++i) {
+        const uint32_t got = __shfl_xor_sync(~0u, odd ? first[i] : second[i], 1);
+        words[i] = odd ? got : first[i], words[2 + i] = odd ? second[i] : got;
+    }
+}
+
 /// 16 bytes, to an address in global memory that is a multiple of that, if the condition holds. Plain C++ is taken
 /// apart into four stores where the compiler does not see the alignment, and a branch around a store would keep the
 /// code of several from overlapping.
