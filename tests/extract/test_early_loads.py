@@ -60,3 +60,40 @@ def test_a_load_stays_behind_the_load_that_it_follows_from_and_that_stays() -> N
         f" loc(unknown) %acc_18 = ttg.convert_layout %late : {kind} -> {kind.replace('0', '1', 1)}",
     )
     assert loaded_early(made) is made
+
+
+YIELD = "      scf.yield %acc_52"
+VECTOR = "tensor<128xf32, #ttg.slice<{dim = 1, parent = #mma}>>"
+POINTERS = VECTOR.replace("f32", "!tt.ptr<f32>")
+
+
+def _storing(argument: str, written: str = f"tt.store %place, %zeros : {POINTERS}") -> Module:
+    """The loop writes through an argument; the first load behind it is through `%scale`."""
+    lines = (
+        f"%zeros = arith.constant dense<0.0> : {VECTOR}",
+        f"%place = tt.splat {argument} : !tt.ptr<f32> -> {POINTERS}",
+        written,
+    )
+    return _changed(YIELD, "".join(f"      {line} loc(unknown)\n" for line in lines) + YIELD)
+
+
+def test_a_load_comes_before_a_loop_that_stores_through_another_argument() -> None:
+    assert _early(loaded_early(_storing("%norms"))) == {FACTORS}
+
+
+def test_a_load_stays_behind_a_loop_that_stores_through_its_argument() -> None:
+    made = _storing("%scale")
+    assert loaded_early(made) is made
+
+
+def test_a_load_stays_behind_a_loop_with_an_atomic_operation() -> None:
+    """Others may wait for what it adds, and store what is loaded behind the loop."""
+    kind = f"({POINTERS}, {VECTOR}) -> {VECTOR}"
+    made = _storing("%norms", f"%was = tt.atomic_rmw fadd, relaxed, gpu, %place, %zeros : {kind}")
+    assert loaded_early(made) is made
+
+
+def test_a_load_comes_before_a_barrier_of_the_block() -> None:
+    """One behind a store is refused, so that it orders nothing."""
+    loop = "    } loc(#loc71)\n"
+    assert _early(loaded_early(_changed(loop, f"{loop}    ttg.barrier local loc(unknown)\n"))) == {FACTORS}
