@@ -9,11 +9,11 @@ TwillError where they differ.
 import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from re import match
 from typing import Any, cast
 
 from twill.diagnostics import TwillError
+from twill.ir.apart import Apart
 from twill.launch.arrays import Array, Passed
 from twill.launch.load import C_TYPES
 from twill.launch.manifest import Argument, Manifest
@@ -140,20 +140,21 @@ def arrays_apart(
 ) -> Callable[[Sequence[Passed], tuple[Any, ...]], bool]:
     """Whether the arrays of a launch are apart where the kernel takes them to be, from its values and its C
     arguments. Addresses that are no arrays have no extent that is known: they are compared as one byte."""
-    places, at = dict[str, tuple[int, Callable[[Sequence[Passed]], Passed]]](), 0
-    for leaf in leaves(signature):
-        places[manifest.arguments[at].name] = at, _at(leaf)
-        at += len(leaf.types())
     named = {name for pair in manifest.apart for name in (pair.stored, pair.other)}
-    used = [(name, *places[name]) for name in places if name in named]
+    places, at = list[tuple[str, int, Leaf]](), 0
+    for leaf in leaves(signature):
+        name = manifest.arguments[at].name
+        places += [(name, at, leaf)] if name in named else []
+        at += len(leaf.types())
+    quick = _quick(places, manifest.apart)
 
     def apart(values: Sequence[Passed], passed: tuple[Any, ...]) -> bool:
-        spans = sorted(
-            (passed[at], passed[at] + _bytes(value(values))) for _, at, value in used if passed[at]
-        )
-        if all(one[1] <= other[0] for one, other in pairwise(spans)):
-            return True
-        arrays = {name: _array(passed[at], value(values)) for name, at, value in used if passed[at]}
+        try:
+            if quick(values, passed):
+                return True
+        except (AttributeError, TypeError):  # an address, or None
+            pass
+        arrays = {name: _array(passed[at], _at(leaf)(values)) for name, at, leaf in places if passed[at]}
         return not any(
             wrong(pair, arrays[pair.stored], arrays[pair.other])
             for pair in manifest.apart
@@ -163,15 +164,23 @@ def arrays_apart(
     return apart
 
 
-def _bytes(value: Passed) -> int:
-    """From the first to behind the last byte of an array."""
-    value = getattr(value, "base", value)
-    if not hasattr(value, "is_contiguous"):
-        return 1
-    if value.is_contiguous():
-        return value.nbytes
-    steps = sum((count - 1) * stride for count, stride in zip(value.shape, value.stride(), strict=True))
-    return (steps + 1) * value.element_size() if value.nbytes else 0
+def _quick(
+    places: Sequence[tuple[str, int, Leaf]], pairs: Sequence[Apart]
+) -> Callable[[Sequence[Passed], tuple[Any, ...]], bool]:
+    """Whether arrays without gaps lie one behind the other; `places`: names, places of their addresses among
+    the C arguments, parameters. One expression that is compiled once: a launch with new arrays waits for
+    it."""
+    number = {name: i for i, (name, _, _) in enumerate(places)}
+    bounds, dense = list[str](), list[str]()
+    for i, (_, at, leaf) in enumerate(places):
+        value = "v" + "".join(f"[{step}]" for step in leaf.path) + (".base" if leaf.descriptor else "")
+        bounds.append(f"(b{i} := p[{at}], e{i} := b{i} + {value}.nbytes)")
+        dense.append(f"{value}.is_contiguous()")
+    behind = [
+        f"(e{one} <= b{other} or e{other} <= b{one})"
+        for one, other in ((number[pair.stored], number[pair.other]) for pair in pairs)
+    ]
+    return eval(f"lambda v, p: {' and '.join([*bounds, *dense, *behind, 'True'])}")
 
 
 def _array(address: int, value: Passed) -> Array:
