@@ -41,6 +41,11 @@ LEAST = 2.0
 core, and without it there may be no answer."""
 
 
+LONGEST = 20.0
+"""Seconds of its own thread that a rough answer may take where nothing else has given one: other work on the
+machine does not count."""
+
+
 @dataclass(frozen=True, slots=True)
 class Begun:
     """What is known of a loop without a solver."""
@@ -196,7 +201,8 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
 
         result = search(problem, options, report, begin, made or rough, began)
     if result.status == "unknown" and rough is None:
-        rough = _rough(problem, options, begin, report, _late(0.0, time.monotonic()), LAST_RESORT)
+        end = time.thread_time() + LONGEST
+        rough = _rough(problem, options, begin, report, lambda: time.thread_time() > end, LAST_RESORT)
     return result if rough is None else _or_rough(result, rough)
 
 

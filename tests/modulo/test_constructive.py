@@ -10,6 +10,7 @@ import pytest
 
 from tests.properties.oracle import issues_in_order, search
 from tests.properties.tiny import tiny_problem
+from twill import pipeline
 from twill.engine.partitions import partitions, under
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
@@ -212,6 +213,15 @@ def chains(count: int) -> Problem:
     units = tuple(Unit(name) for name in ("tma", "alu", "fma", "sfu"))
     limits = Limits(groups=4, warps=16, narrow_registers=24, shared=1 << 18)
     return Problem("chains", "toy", units, tuple(ops), tuple(edges), tuple(values), limits)
+
+
+def test_a_last_resort_does_not_depend_on_how_busy_the_machine_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It has seconds of its own thread; of the wall clock there is nothing left."""
+    monkeypatch.setattr(pipeline, "LEAST", 0.0)
+    problem, options = chains(350), Options(time_limit=0.01, explain=False)
+    assert solve(problem, options).status == "feasible"
+    monkeypatch.setattr(pipeline, "LONGEST", 0.0)
+    assert solve(problem, options).status == "unknown"
 
 
 def test_loops_too_large_for_solvers_have_a_first_answer_with_its_gap() -> None:
