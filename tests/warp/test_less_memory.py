@@ -80,6 +80,32 @@ def test_what_never_fits_is_refused(loops: tuple[Case, ...], monkeypatch: pytest
         loop_nest.program(loops, given([]))
 
 
+def test_with_one_group_that_computes_where_less_memory_is_no_help(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tile in registers passes through shared memory then."""
+    attention, groups = cases(Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90")), list[int]()
+    name = "tests/kernels/schedules/fa_fwd.for.0.json"
+    kept = read_schedule(load(name), name).result
+
+    def solve(problem: Problem) -> Result:
+        groups.append(problem.limits.groups)
+        return replace(kept, problem=problem)
+
+    def lowered(
+        module: Module,
+        loops: Sequence[Scheduled],
+        target: Target,
+        options: Options,
+        observe: Callable[[str, Draft], None],
+    ) -> Program:
+        if groups[-1] > 2:
+            raise SharedMemoryError("the channels need too much")
+        return lower(module, loops, target, options, observe)
+
+    monkeypatch.setattr(loop_nest, "lower", lowered)
+    loop_nest.program(attention, solve)
+    assert [count > 2 for count in groups] == [*[True] * len(loop_nest.WITHHELD), False]
+
+
 def test_numbers_that_say_what_is_loaded_have_as_many_slots_as_the_loads() -> None:
     """The group that loads reads a number in every iteration, and hands it to the group that computes."""
     channels = program("skipping").channels

@@ -50,10 +50,10 @@ def program(
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """`observe` is called after each pass of lowering with its name. Where what the schedules keep in shared
-    memory does not fit there, the loops are scheduled again with less of it; where their groups together need
-    more registers than there are, with one group that computes. Raises TwillError where a loop has no
-    schedule or an operation cannot be lowered; what no schedule can mend is listed at once, before any is
-    solved."""
+    memory does not fit there, the loops are scheduled again with less of it, and then with one group that
+    computes; likewise where their groups together need more registers than there are. Raises TwillError where
+    a loop has no schedule or an operation cannot be lowered; what no schedule can mend is listed at once,
+    before any is solved."""
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
@@ -62,10 +62,29 @@ def program(
         less = [_with_less(case, withheld) for case in cases]
         try:
             return _sharing(less, targets[0], solve, replace(options, withheld=withheld), observe)
-        except SharedMemoryError:
+        except SharedMemoryError as short:
             if withheld == WITHHELD[-1]:
-                raise
+                return _in_one_group(cases, targets[0], solve, options, observe, short)
     raise AssertionError("no attempt was made")
+
+
+def _in_one_group(
+    cases: Sequence[Case],
+    target: Target,
+    solve: Solve,
+    options: Options,
+    observe: Callable[[str, Draft], None],
+    short: SharedMemoryError,
+) -> tuple[Program, tuple[Scheduled, ...]]:
+    """The loops with one group that computes: no tile of registers passes through shared memory. Raises
+    `short` where that has been tried, or is no help."""
+    if all(case.problem.limits.groups <= _FEWEST for case in cases):
+        raise short
+    few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
+    try:
+        return _lowered(few, target, solve, options, observe)
+    except TwillError:
+        raise short from None
 
 
 def _with_less(case: Case, withheld: int) -> Case:
