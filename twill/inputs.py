@@ -256,6 +256,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.narrow_exchanges import narrowed
     from twill.extract.rewrite.narrow_modules import WARPS, widened
     from twill.extract.rewrite.own_offsets import own_offsets
+    from twill.extract.rewrite.pointer_offsets import pointer_offsets
     from twill.extract.rewrite.predication import predicated
     from twill.extract.rewrite.prefetched import loaded_in_place
     from twill.extract.rewrite.register_transposes import in_registers
@@ -273,7 +274,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
-    plain = without_tensor_copies(loaded_in_place(from_iteration(in_loops(split_branches(kept(flat))))))
+    looped = pointer_offsets(in_loops(split_branches(kept(flat))))
+    plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
     settled = on_the_device(loaded_early(lanes_down_rows(own_offsets(copied_loads(plain)))))
     return literal_layouts(settled, everywhere=everywhere)
 

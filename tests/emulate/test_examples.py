@@ -27,6 +27,7 @@ GIVEN = {
     "highest_bytes": {"M": 100, "N": 120},
     "strips": {"taps": 2},
     "marching": {"steps": 9, "N": 64, "K": 144},
+    "pacing": {"M": 64, "N": 64, "K": 576},
 }
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 

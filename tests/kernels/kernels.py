@@ -1704,6 +1704,27 @@ def marching(a, b, c, steps, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 
 
 @triton.jit
+def pacing(
+    a, b, weights, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = the sum of a @ b.T, where every second block moves on in b, with a weight for each block whose pointer goes two
+    numbers forward and one back."""
+    row, col = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    walk, weight = b + col[:, None] * K + k[None, :], weights + 1
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + row[:, None] * K + (i + k)[None, :])
+        acc += tl.dot(x, tl.load(walk).T) * tl.load(weight)
+        if (i // BLOCK_K) % 2 == 1:
+            walk += BLOCK_K
+            weight += 2
+        else:
+            weight -= 1
+    tl.store(c + row[:, None] * N + col[None, :], acc)
+
+
+@triton.jit
 def bytewise(a, b, other, c, which, N: tl.constexpr, K, BLOCK: tl.constexpr):
     """c = a @ b.T for b or the other, of fp8 that are loaded as bytes."""
     row, column, step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, N), tl.arange(0, BLOCK)
@@ -2240,6 +2261,10 @@ TWILL = {
         **dict.fromkeys("xwo", "*fp16:16"), "counts": "*i32:16", "E": "i32", "N": "i32:16", "K": "i32:16", "EXPERTS": 64,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "pacing": {
+        **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
+        "BLOCK_K": 64, "num_warps": 4,
+    },
     "marching": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "steps": "i32", "N": "i32:16", "K": "i32:16", "BLOCK_M": 16,
         "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
@@ -2604,6 +2629,7 @@ VARIANTS = {
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),
     "marching": ("marching", {}),
+    "pacing": ("pacing", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
     "distant": ("distant", {}),

@@ -62,7 +62,7 @@ FORMS = (
         "tilted",
         "gauged",
     ),
-    *("sieved", "overturned", "paged", "astride", "bytewise", "apportioned", "marching"),
+    *("sieved", "overturned", "paged", "astride", "bytewise", "apportioned", "marching", "pacing"),
     *("reread", "echoed", "listed", "quarters", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
     *("settled", "unaligned", "retyped"),
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),

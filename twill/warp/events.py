@@ -5,13 +5,13 @@ MMAs, fills and releases of slots.
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from twill.ir.loop import NvidiaMma, Tensor
+from twill.ir.loop import NvidiaMma, Tensor, Value
 from twill.ir.problem import Time
 from twill.ir.statements import SLICES
 from twill.warp.channels import LOADED, ChannelPlan
-from twill.warp.dataflow import MMAS, STORES, Code
+from twill.warp.dataflow import MMAS, STORES, Code, captured
 from twill.warp.kernel import Group
 from twill.warp.tasks import Task, root
 
@@ -92,6 +92,9 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
         if task == together[0]:
             first = min(other.start for other in together)
             yield Event(first, 0, index, task, channel=channels[0], computes=False)
+            for other in together:
+                if (moving := _moving(group, other)) is not None:
+                    yield Event(first, 1, index, moving)
         return
     if is_mma(group.code, task):
         yield from (Event(time, 0, index, task, span) for time, span in _spans(group, task))
@@ -102,6 +105,26 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
         yield Event(task.start, 0, index, task)
     for channel in channels:
         yield Event(_filling_time(group, task, channel), 1, index, task, channel=channel, computes=False)
+
+
+def _moving(group: Group, task: Task) -> Task | None:
+    """What a load leaves to the next iteration besides its tile: offsets that it moves; None for nothing."""
+    kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
+    writes = tuple(value for value in task.writes if value.id in kept)
+    if not writes:
+        return None
+    return replace(cut(group, task, writes), writes=writes)
+
+
+def cut(group: Group, task: Task, wanted: Iterable[Value]) -> Task:
+    """What of a task some of the values that it makes follow from."""
+    needed, ops = {value.id for value in wanted}, list[int]()
+    for op in (group.code.ops[index] for index in reversed(task.ops)):
+        if any(value.id in needed for value in op.results):
+            ops.append(op.index)
+            needed |= {value.id for value in captured(op)}
+    leaves = tuple(leaf for leaf in task.leaves if leaf.value.id in needed)
+    return replace(task, ops=tuple(reversed(ops)), leaves=leaves)
 
 
 def _filling_time(group: Group, task: Task, channel: ChannelPlan) -> Time:

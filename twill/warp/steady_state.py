@@ -34,7 +34,7 @@ from twill.ir.statements import (
 from twill.warp.accumulator_flags import flagged
 from twill.warp.channels import LOADED, ChannelPlan
 from twill.warp.dataflow import DOT, STORES, invariant, zero
-from twill.warp.events import Event, depth_of, is_mma, stores_from
+from twill.warp.events import Event, cut, depth_of, is_mma, stores_from
 from twill.warp.kernel import Group
 from twill.warp.steps import Step
 from twill.warp.tasks import Leaf, Task, root
@@ -329,7 +329,7 @@ def _loads(group: Group, channel: ChannelPlan) -> Iterable[tuple[int, Task, int]
         for op in (group.code.ops[index] for index in task.ops):
             tensor = channel.holds(op.result) if group.code.loads(op) else None
             if tensor is not None:
-                yield tensor, task, op.index
+                yield tensor, cut(group, task, op.results) if task.writes else task, op.index
 
 
 def _load(interval: _Interval, position: int, channel: ChannelPlan, at: At) -> Step:

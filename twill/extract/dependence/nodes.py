@@ -38,10 +38,10 @@ class Nodes:
     @cached_property
     def users(self) -> Mapping[int, int]:
         """The node's operation that each folded one belongs to: its first user, or where it has none in its
-        iteration, the last that it is made from."""
+        iteration, the last that it is made from, or its first user in the next one."""
         found = dict[int, int]()
-        for op in reversed(self.body.ops):
-            if not self.folding.away(op):
+        for op in (*reversed(self.body.ops), *reversed(self.body.ops)):
+            if not self.folding.away(op) or op.index in found:
                 continue
             readers = [reader for value in op.results for reader in self.body.readers(value)]
             homes = [found.get(r.index, None if self.folding.away(r) else r.index) for r in readers]

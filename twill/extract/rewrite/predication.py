@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from twill.extract.dependence.loops import LOOPS, loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, accumulated, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
-from twill.ir.loop import Block, Function, Module, Op, Scalar, Tensor, Type, Value
+from twill.ir.loop import Block, Function, Module, Op, Pointer, Scalar, Tensor, Type, Value
 from twill.ops.ranges import Ranges
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, repeatable, role
@@ -46,8 +46,8 @@ def predicated(module: Module) -> Module:
 
 
 def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
-    """Branches that can be taken apart, inner ones first: with MMAs, or with accesses to memory in a loop to
-    be scheduled."""
+    """Branches that can be taken apart, inner ones first: with MMAs, or, in a loop to be scheduled, with
+    accesses to memory or with nothing but pointers as results."""
     scheduled = [loop for loop in loops(module) if loop.innermost and loop.tensor_ops]
     for function in module.functions:
         inside = {op.index for loop in scheduled if loop.function is function for op in loop.op.inner()}
@@ -57,8 +57,14 @@ def _branches(module: Module) -> Iterator[tuple[Function, Op]]:
             mma = any(is_mma(inner) for inner in op.inner())
             memory = any(role(inner) in _MEMORY for inner in op.inner())
             used = any(role(inner) == "atomic" and _read(function, inner) for inner in op.inner())
-            if (mma or (memory and op.index in inside)) and not used and _convertible(module, op):
+            moving = memory or (bool(op.results) and all(map(_points, op.results)))
+            if (mma or (moving and op.index in inside)) and not used and _convertible(module, op):
                 yield function, op
+
+
+def _points(value: Value) -> bool:
+    dtype = value.type.dtype if isinstance(value.type, Tensor) else value.type
+    return isinstance(dtype, Pointer)
 
 
 def _read(function: Function, op: Op) -> bool:
