@@ -46,7 +46,7 @@ FORBIDDEN = {
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
     ("alike", "generated", "given", "hand_offs", "part_of_sm", "refusals"),
-    ("subtiles", "update_groups"),
+    ("kept_remedies", "subtiles", "update_groups"),
     ("attempts", "loop_nest", "persistence"),
     ("candidates",),
     ("as_made", "generate", "kept_searches"),

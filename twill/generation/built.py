@@ -21,10 +21,11 @@ from twill.generation.candidates import MORE_WARPS, Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings, write_buildable
 from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm, source
+from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs, origin
-from twill.ir.program import Program
+from twill.ir.program import Program, WarpProgram
 from twill.launch.build import severity
 from twill.warp.thread_block import granted, regranted
 
@@ -47,6 +48,7 @@ registers to a group, 192 bytes; of 5264 bytes 5184 remained, of 4464 bytes 1888
 backward), each after seven runs of nvcc."""
 RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for."""
+LEAN = "masks and offsets in fewer registers"
 STEPS = 3
 """How many numbers of registers for groups that load are tried, more or fewer."""
 
@@ -76,7 +78,8 @@ def built(
 
 def _make(inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, folder: Path) -> None:
     """Fill a folder with a built kernel. What was searched for another one is not searched again."""
-    made, _ = with_library(inputs, options, on_progress, folder, solve=kept(solved, options.time_limit))
+    solve = kept(solved, options.time_limit)
+    made, _ = with_library(inputs, options, on_progress, folder, solve=solve, remember=True)
     for name, text in _texts(made).items():
         write(folder / name, text)
 
@@ -88,15 +91,18 @@ def with_library(
     folder: Path,
     home: Path | None = None,
     solve: Solve = solved,
+    remember: bool = False,
 ) -> tuple[Generated, bool]:
     """A kernel whose library, source and manifest it leaves in a folder, and whether it is another one than
     the fastest, which ptxas warns of (`without_warnings`). It is checked while nvcc builds it. `home`: see
-    `launch.build.build`; `solve`: see `generation.candidates.candidates`. Raises TwillError where there is no
-    kernel that is right, or nvcc fails; the source is in the folder then."""
+    `launch.build.build`; `solve`: see `generation.candidates.candidates`. What keeps ptxas from spilling
+    is kept on disk with `remember`. Raises TwillError where there is no kernel that is right, or nvcc fails;
+    the source is in the folder then."""
     check = partial(check_beside_build, folder=folder, on_progress=on_progress, home=home)
     made = generate(inputs, options, on_progress, check=check, solve=solve)
     said = warnings(made, folder, home)
-    other = without_warnings(inputs, options, made, said, on_progress, check, solve) if said else None
+    known = place(made, options) if said and remember else None
+    other = without_warnings(inputs, options, made, said, on_progress, check, solve, known) if said else None
     made = other or made
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
@@ -132,6 +138,7 @@ def without_warnings(
     on_progress: ProgressCallback = lambda name, event: None,
     check: Check | None = None,
     solve: Solve = solved,
+    known: Path | None = None,
 ) -> Generated | None:
     """Another kernel where ptxas spilled registers or serialized MMAs (`said`): in its lean form
     (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
@@ -139,7 +146,7 @@ def without_warnings(
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
     the same schedule in the way that spills least. None where the user has decided, or nothing is better.
     `check` and `solve` are those of `generation.generate.generate`; `check` may leave a kernel with warnings
-    unchecked."""
+    unchecked. `known`: the file of what helped a kernel like this one (`kept_remedies`)."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
@@ -148,16 +155,51 @@ def without_warnings(
     def report(what: str) -> None:
         note(f"{warning}; trying {what}")
 
+    checked = partial(_checked, warning, options, on_progress, check, known)
+    retries = partial(_retries, inputs, options, made, pace_of_sm(made), on_progress, solve)
+    if known and (remedy := load(known)):
+        report("what helped a kernel with the same loops")
+        before = _as_before(_Built(made, tuple(said)), remedy, retries(_far_too_much(said)))
+        if before and (other := checked(before)):
+            return other
     report("fewer registers for masks and offsets, and other registers for groups that load")
-    checked = partial(_checked, warning, options, on_progress, check)
     first = _least_spilled(_Built(made, tuple(said)))
     if not first.said and (other := checked(first)):
         return other
-    retries = _retries(inputs, options, made, pace_of_sm(made), on_progress, solve, _far_too_much(said))
     seconds = RETRIES * options.time_limit * len(made.loops)
-    if found := _best_retry(made, retries, seconds, report, checked):
+    if found := _best_retry(made, retries(_far_too_much(said)), seconds, report, checked):
         return found
-    return None if first.made is made else _checked(warning, options, on_progress, None, first)
+    return None if first.made is made else _checked(warning, options, on_progress, None, None, first)
+
+
+def _as_before(built: "_Built", remedy: Remedy, retries: Iterable["_Retry"]) -> "_Built | None":
+    """The kernel made as another one that did not spill; None where it is not built without warnings."""
+    if remedy.what:
+        retry = next((one for one in retries if one.what == remedy.what), None)
+        try:
+            other = retry and retry.make()
+        except TwillError:
+            return None
+        if retry is None or other is None:
+            return None
+        built = _Built(other, ("not built",), (retry.why,), what=retry.what)
+    program, moving = (
+        built.made.program,
+        [i for i, one in enumerate(built.made.program.groups) if one.only_moves],
+    )
+    if len(program.groups) != len(remedy.registers):
+        return None
+    changes = (*built.changes, *([LEAN] if remedy.lean and not program.lean else []))
+    granted = tuple(map(_granting, program.groups, remedy.registers))
+    loading = max((remedy.registers[i] for i in moving), default=0)
+    other = replace(program, lean=remedy.lean, groups=granted)
+    built = replace(built, changes=changes, loading=_loading(loading) if granted != program.groups else "")
+    found = _printed(built, other) or (replace(built, said=tuple(_said(built.made))) if remedy.what else None)
+    return found if found and not found.said else None
+
+
+def _granting(group: WarpProgram, registers: int) -> WarpProgram:
+    return group if group.registers == registers else replace(group, registers=registers)
 
 
 def _best_retry(
@@ -194,7 +236,7 @@ def _tried(retry: "_Retry", fastest: float) -> "_Built | None":
         pace = pace_of_sm(other)
         if pace > retry.slowest or pace >= fastest:
             return None
-        built = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,)))
+        built = _least_spilled(_Built(other, tuple(_said(other)), (retry.why,), what=retry.what))
     except TwillError:
         return None
     return None if built.said else built
@@ -211,17 +253,28 @@ class _Built:
     """What is different, in words."""
     loading: str = ""
     """What is different in the registers of groups."""
+    what: str = ""
+    """The retry that it is of; empty for the schedule that there was before."""
 
 
 def _checked(
-    warning: str, options: GenerateOptions, on_progress: ProgressCallback, check: Check | None, found: _Built
+    warning: str,
+    options: GenerateOptions,
+    on_progress: ProgressCallback,
+    check: Check | None,
+    known: Path | None,
+    found: _Built,
 ) -> Generated | None:
-    """The kernel with a note, checked; None where it is wrong."""
+    """The kernel with a note, checked; None where it is wrong. How it was made is kept in `known`."""
     changes = ", ".join((*found.changes, *([found.loading] if found.loading else [])))
     try:
-        return right((noted(found.made, f"{changes}: otherwise {warning}"),), options, on_progress, check)
+        made = right((noted(found.made, f"{changes}: otherwise {warning}"),), options, on_progress, check)
     except TwillError:
         return None
+    if known is not None:
+        program = found.made.program
+        save(known, Remedy(found.what, program.lean, tuple(one.registers for one in program.groups)))
+    return made
 
 
 def _least_spilled(built: _Built) -> _Built:
@@ -232,7 +285,7 @@ def _least_spilled(built: _Built) -> _Built:
 
 def _lean(built: _Built) -> _Built:
     """The kernel with fewer registers for more instructions, where less is spilled so."""
-    changes = (*built.changes, "masks and offsets in fewer registers")
+    changes = (*built.changes, LEAN)
     other = _printed(replace(built, changes=changes), replace(built.made.program, lean=True))
     return built if other is None or severity(other.said) >= severity(built.said) else other
 
@@ -281,7 +334,11 @@ def _with_more(built: _Built, more: int) -> _Built | None:
     if program is None:
         return None
     loading = max(group.registers for group in program.groups if group.only_moves)
-    return _printed(replace(built, loading=f"{loading} registers for each thread that loads"), program)
+    return _printed(replace(built, loading=_loading(loading)), program)
+
+
+def _loading(registers: int) -> str:
+    return f"{registers} registers for each thread that loads"
 
 
 def _printed(built: _Built, program: Program) -> _Built | None:
