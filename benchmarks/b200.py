@@ -118,7 +118,9 @@ of 64 rows.
 
 With `--polynomial-exp2` the search has five forms of a loop to schedule. The values are as accurate as those
 of the instruction (1.17 ulp; CUDA documents 2 for `exp2f`), but not the same bits, so it is off unless given.
-Block scales that threads load, and 4-bit floats beside 8-bit ones, are not generated.
+4-bit floats beside 8-bit ones are not generated: 16 of them lie in 16 bytes of shared memory, half of these
+padding, which comes from a tensor map of another type (16U4_ALIGN16B) that neither the host code nor the
+emulator has.
 """
 
 

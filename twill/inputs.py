@@ -262,6 +262,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.register_transposes import in_registers
     from twill.extract.rewrite.reshaped_broadcasts import broadcast_last
     from twill.extract.rewrite.shared_operands import staged_operands
+    from twill.extract.rewrite.shared_scales import shared_scales
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.rewrite.split_branches import split_branches
     from twill.extract.rewrite.stored_values import forwarded
@@ -269,7 +270,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    nested = unflattened(module)
+    nested = unflattened(shared_scales(module))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))

@@ -2,6 +2,7 @@
 ends too, in whatever order asynchronous operations complete."""
 
 import shutil
+from collections.abc import Mapping
 
 import numpy as np
 import pytest
@@ -77,7 +78,10 @@ FORMATS = {
     "matmul_mxfp8": ("e4m3", "e5m2", 32),
     "matmul_mxfp4": ("e2m1",) * 2 + (32,),
     "matmul_nvfp4": ("e2m1",) * 2 + (16,),
+    "matmul_mxfp8_loaded": ("e4m3", "e4m3", 32),
 }
+PITCH = 48
+"""Scale factors from row to row, where a kernel loads them row by row."""
 
 
 @pytest.mark.parametrize("kernel", BLOCK_SCALED)
@@ -87,12 +91,17 @@ def test_block_scaled_dots_in_double_precision(
 ) -> None:
     """Whole tiles and ragged ones in all three dimensions; the operands are decoded here, from their bytes."""
     made, (left, right, vector) = build(f"{kernel}.sm100"), FORMATS[kernel]
-    start = prepared(made, Request({"M": m, "N": n, "K": k}, (*grid, 1)))
+    given = {"M": m, "N": n, "K": k} | ({"pitch": PITCH} if kernel.endswith("loaded") else {})
+    start = prepared(made, Request(given, (*grid, 1)))
     raw = start.raw()
     execute(made, start.numbers, Request({}, (*grid, 1)), raw)
     a, b = (
         rows_of(raw[name].view(np.uint8), kind, count, k)
-        * scales_of(raw[f"{name}_scales"].view(np.uint8), count, k, vector)
+        * (
+            scales_by_row(raw, name, count, k)
+            if kernel.endswith("loaded")
+            else scales_of(raw[f"{name}_scales"].view(np.uint8), count, k, vector)
+        )
         for name, kind, count in (("a", left, m), ("b", right, n))
     )
     found, expected = raw["c"][: m * n].reshape(m, n), a @ b.T
@@ -113,6 +122,18 @@ def scales_of(raw: Array, rows: int, k: int, vector: int) -> Array:
     blocks = raw[: down * across * 512].reshape(down, across, 32, 4, 4).transpose(0, 3, 2, 1, 4)
     values = table("ue8m0" if vector == 32 else "e4m3")[blocks.reshape(128 * down, 4 * across)]
     return np.repeat(values.astype(np.float64), vector, axis=1)[:rows, :k]
+
+
+def scales_by_row(raw: Mapping[str, Array], name: str, rows: int, k: int) -> Array:
+    """A factor for each value of an operand: of a from rows of bytes, of b computed."""
+    count = -(-k // 32)
+    if name == "b":
+        codes = 127 + (np.arange(rows)[:, None] + np.arange(count)) % 2
+    else:
+        codes = np.stack(
+            [raw["a_scales"].view(np.uint8)[at * PITCH : at * PITCH + count] for at in range(rows)]
+        )
+    return np.repeat(table("ue8m0")[codes].astype(np.float64), 32, axis=1)[:, :k]
 
 
 @pytest.mark.parametrize("kernel", ORDERS)

@@ -34,7 +34,7 @@ NUMBERS = {
     "b_stride": 256,
     "split": 128,
 }
-SCALED = {"K": 640}
+SCALED = {"K": 640, "pitch": 32}
 """Of block-scaled kernels: whole blocks of scale factors."""
 GRID = (2, 1, 1)
 GRIDS = {"overwritten": (1, 1, 1)}

@@ -61,6 +61,32 @@ def matmul_scaled(
 
 
 @triton.jit
+def matmul_scaled_loaded(
+    a, b, c, a_scales, M, N, K, pitch, LEFT: tl.constexpr, RIGHT: tl.constexpr, VECTOR: tl.constexpr,
+    LEFT_PACK: tl.constexpr, RIGHT_PACK: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a * a_scales) @ (b * right).T with scale factors row by row, `pitch` apart those of a, 1 or 2 those of b."""
+    a_desc = tl.make_tensor_descriptor(
+        a, [M, K // LEFT_PACK], [K // LEFT_PACK, 1], [BLOCK_M, BLOCK_K // LEFT_PACK]
+    )
+    b_desc = tl.make_tensor_descriptor(
+        b, [N, K // RIGHT_PACK], [K // RIGHT_PACK, 1], [BLOCK_N, BLOCK_K // RIGHT_PACK]
+    )
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n, k = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K // VECTOR)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        x = a_desc.load([row, i * (BLOCK_K // LEFT_PACK)])
+        y = b_desc.load([col, i * (BLOCK_K // RIGHT_PACK)])
+        at = (i * (BLOCK_K // VECTOR) + k)[None, :]
+        left = tl.load(a_scales + m[:, None] * pitch + at, mask=m[:, None] < M)
+        right = (127 + (n[:, None] + at) % 2).to(tl.uint8)
+        acc = tl.dot_scaled(x, left, LEFT, y.T, right, RIGHT, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def matmul_into(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, ACC: tl.constexpr
 ):  # fmt: skip
@@ -2023,6 +2049,20 @@ TWILL = {
         "RIGHT_PACK": 1,
         "BLOCK_K": 128,
     },
+    "matmul_scaled_loaded": {
+        **dict.fromkeys("ab", "*fp8e4nv:16"),
+        "c": "*fp32:16",
+        "a_scales": "*u8:16",
+        **SIZES,
+        "pitch": "i32:16",
+        **TILE,
+        "LEFT": "e4m3",
+        "RIGHT": "e4m3",
+        "VECTOR": 32,
+        "LEFT_PACK": 1,
+        "RIGHT_PACK": 1,
+        "BLOCK_K": 128,
+    },
     "batched": {**HALF, "L": "i32", **SIZES, **TILE},
     "epilogue": {
         **HALF,
@@ -2476,6 +2516,7 @@ VARIANTS = {
     "noted": ("noted", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
+    "matmul_mxfp8_loaded": ("matmul_scaled_loaded", {}),
     "matmul_nvfp4": (
         "matmul_scaled",
         {

@@ -110,7 +110,7 @@ BLACKWELL_EXAMPLES = (
     *("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction"),
     *("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd", "fa_bwd_subtiled"),
 )
-BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4")
+BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4", "matmul_mxfp8_loaded")
 """Kernels with block-scaled MMAs, which Hopper does not have."""
 BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),

@@ -11,7 +11,8 @@ from collections.abc import Set
 from math import gcd, prod
 
 from twill.ir.distribution import distribution
-from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Scalar, Tensor, Value
+from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Value
+from twill.ir.shared_places import places, run
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
 from twill.ops.row import Role
 from twill.ops.table import named, role
@@ -157,9 +158,18 @@ def _runs(analysis: AxisAnalysis, pointers: Value) -> tuple[tuple[int, ...], tup
 
 
 def _understood(encodings: set[Encoding]) -> bool:
-    """One layout at most, as TMA writes it and the tensor core reads it."""
-    swizzled = all(isinstance(one, NvmmaShared) and one.swizzle_bytes >= 32 for one in encodings)
-    return len(encodings) <= 1 and swizzled
+    """One layout at most, as TMA writes it and the tensor core reads it, or of words of a row."""
+    return len(encodings) <= 1 and all(map(_of_words, encodings))
+
+
+def _of_words(encoding: Encoding) -> bool:
+    if isinstance(encoding, SharedLinear) and encoding.offset:
+        shape = [
+            1 << sum(bool(one[axis]) for one in encoding.offset) for axis in range(len(encoding.offset[0]))
+        ]
+        found = places(shape, encoding)
+        return found is not None and run(found) % WORD == 0
+    return isinstance(encoding, NvmmaShared) and encoding.swizzle_bytes >= LEAST_LINE
 
 
 def _encodings(analysis: AxisAnalysis, op: Op) -> set[Encoding]:

@@ -13,6 +13,7 @@ from re import search, sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
+from twill.ir.shared_places import places
 from twill.ops.c import c_type
 from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, summed, unsigned, varies
 from twill.targets.cuda.expressions import atom, bare, plus
@@ -69,6 +70,8 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     if form.axes != (0, 1):
         return _vector(tensor, vector, form) if plain else None
+    if places(tensor.shape, tensor.encoding) is not None:
+        return None
     rows, columns = form.shape
     tile = (
         Shared("", rows, columns, 8 * size, columns * size)

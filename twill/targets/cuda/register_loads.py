@@ -16,6 +16,7 @@ from math import gcd, prod
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
+from twill.ir.shared_places import run
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
 from twill.ops.pointer_loads import WORD
@@ -23,9 +24,10 @@ from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, Par
 from twill.targets.cuda.copies import joined, needed, placed, total
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.linear_memory import place
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import UNROLL, Shared, filling_text, shared
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, filling_text
 from twill.warp.channels import bits
 
 LANES = 32
@@ -190,13 +192,15 @@ class Units:
     def _regular(self) -> bool:
         """The addresses of a thread's words differ by constants, and in bits that are zero in the first."""
         line, word = self.line.bound * self.lines, self.word.bound * WORD
-        return all(one > 0 and one & (one - 1) == 0 for one in (line, word))
+        return not self.tile.places and all(one > 0 and one & (one - 1) == 0 for one in (line, word))
 
     def _line(self, line: str, j: int) -> str:
         return atom(line) if self.lines == 1 else f"({times(line, self.lines)} + {self.number(j)})"
 
     def _at(self, line: str, word: str) -> str:
         byte, width = times(word, WORD), self.tile.width
+        if self.tile.places:
+            return times(place(self.tile.places, line, times(word, WORD // self.size)), self.size)
         if not self.swizzled:
             return f"{byte} + {line} * {width}"
         inside = f"{line} * {width} + ({byte} % {width} ^ {_pattern(line, width)})"
@@ -213,7 +217,9 @@ def units(tensor: SlotTensor, access: int, along: int, form: Fragment) -> Units:
     dimension. Raises ValueError for a tile that is not as the tensor core reads it."""
     size = bits(tensor.dtype) // 8
     if tensor.encoding is not None:
-        tile = shared("", tensor.shape, tensor.dtype, tensor.encoding)
+        tile = addressed("", tensor)
+        if tile.places and run(tile.places) * size % WORD:
+            raise ValueError("lies in shared memory in parts of less than four bytes")
         return Units(tile, True, form, access, along == (0 if tile.transposed else 1))
     columns = tensor.shape[-1]
     tile = Shared("", prod(tensor.shape[:-1]), columns, 8 * size, columns * size)

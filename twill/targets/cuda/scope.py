@@ -12,7 +12,7 @@ from typing import TypeGuard
 
 from twill.diagnostics import DefectError
 from twill.ir.channels import Channel
-from twill.ir.loop import Function, Op, Tensor, Value
+from twill.ir.loop import Function, Op, SharedLinear, Tensor, Value
 from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import Compute, walk
@@ -160,10 +160,10 @@ class Scope:
             raise refuse(self.program, op, f"{value.name} {problem}") from problem
 
     def dense(self, slot: Slot, op: Op) -> str:
-        """The address of a tile in shared memory that `op` reads there row by row. Raises TwillError for one
-        in a swizzle."""
+        """The address of a tile in shared memory that `op` reads there row by row, or as a linear layout of
+        its own operand says. Raises TwillError for one in a swizzle."""
         one = self.program.channel(slot.channel).tensors[slot.tensor]
-        if not dense(one.shape, one.encoding):
+        if not dense(one.shape, one.encoding) and not isinstance(one.encoding, SharedLinear):
             raise refuse(self.program, op, f"{one.name} does not lie row by row in shared memory")
         return self._address(slot)
 

@@ -13,14 +13,16 @@ import numpy as np
 
 from twill.ir.channels import SlotTensor
 from twill.ir.distribution import powers
-from twill.ir.loop import Encoding, Function, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Type
+from twill.ir.loop import Bases, Encoding, Function, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Type
+from twill.ir.shared_places import places, run
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
 from twill.ops.pointer_loads import filling
 from twill.ops.values import bits_of, element
 from twill.targets.cuda.bank_conflicts import Exchange, exchange
-from twill.targets.cuda.expressions import atom, plus
+from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, layout
+from twill.targets.cuda.linear_memory import place
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 from twill.targets.cuda.register_tiles import (
@@ -52,6 +54,8 @@ class Shared:
     """Bytes of a row of a box."""
     transposed: bool = False
     """Seen with rows and columns exchanged; `rows` and `columns` are those of the memory."""
+    places: Bases = ()
+    """Of a tile in no swizzle that is addressed through a linear layout (`linear_memory`)."""
 
     @property
     def box(self) -> int:
@@ -72,6 +76,15 @@ def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding
     if encoding.transposed:
         rows, columns = columns, rows
     return Shared(address, rows, columns, size, encoding.swizzle_bytes, encoding.transposed)
+
+
+def addressed(address: str, tensor: SlotTensor) -> Shared:
+    """A tile that threads write, element by element at least. Raises ValueError as `shared`."""
+    if (found := places(tensor.shape, tensor.encoding)) is None:
+        return shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+    rows, columns = tensor.shape
+    size = bits(tensor.dtype)
+    return Shared(address, rows, columns, size, columns * size // 8, places=found)
 
 
 def dense(shape: tuple[int, ...], encoding: Encoding | None) -> bool:
@@ -247,6 +260,8 @@ def _element(tile: Shared, row: str, column: str) -> str:
     """Bytes to an element."""
     if tile.transposed:
         row, column = column, row
+    if tile.places:
+        return times(place(tile.places, row, column), tile.bits // 8)
     byte = f"{column} * {tile.bits // 8}"
     return (
         f"{byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} %"
@@ -258,6 +273,8 @@ def _place(tile: Shared, one: LinearPoint) -> str:
     """Bytes to an element. Where registers have whole patterns of rows, and no bit of a coordinate depends on
     both register and thread, their parts are found apart (`_divided`)."""
     one = one.lines()
+    if tile.places:
+        return _element(tile, one.coordinate(0), one.coordinate(1))
     registers, threads = one.parts()
     own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
     row = own[1] if tile.transposed else own[0]
@@ -353,7 +370,7 @@ def _column_group(form: Spread) -> str:
 def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:
     """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
     one = point(form, "i_")
-    if isinstance(form, Spread) and isinstance(elements, Held):
+    if isinstance(form, Spread) and isinstance(elements, Held) and not tile.places:
         many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits)
         if many > 1:
             address = f"{tile.address} + {_place(tile, form.point(f'(i_ * {many})'))}"
@@ -420,7 +437,8 @@ def copied(
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     line = tensor.shape[-1] * size
     rows = Shared("to_", prod(tensor.shape[:-1]), tensor.shape[-1], 8 * size, line)
-    tile = rows if plain else shared("to_", tensor.shape, tensor.dtype, tensor.encoding)
+    tile = rows if plain else addressed("to_", tensor)
+    vector = min(vector, run(tile.places) * size) if tile.places else vector
     per = tile.columns * size // vector
     row, column = f"(v_ / {per})", f"(v_ % {per} * {vector // size})"
     at = (column, row) if tile.transposed else (row, column)
@@ -432,6 +450,7 @@ def copied(
         if plain
         else f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
     )
+    to = f"to_ + {_element(tile, row, column)}" if tile.places else to
     total = tile.rows * per
     made = copy(vector, to, pointers(one), mask(one) if mask else "", other)
     guard = f"if (v_ < {total}) " if total % form.threads else ""

@@ -26,9 +26,9 @@ from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import (
     UNROLL,
     Shared,
+    addressed,
     loaded,
     scattered,
-    shared,
     stored,
     stored_by_columns,
     unrolled,
@@ -70,7 +70,7 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, a
             f"    {body}",
         ]
         return
-    tile = shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+    tile = addressed(address, tensor)
     tile = replace(tile, transposed=tile.transposed != transposed)
     in_pairs = isinstance(source, Held) and isinstance(fragment, Fragment) and source.pack
     if isinstance(source, Held) and in_pairs and tile.transposed and tile.bits == 16:
@@ -146,7 +146,7 @@ def _write_swizzled(
 ) -> None:
     """Write a tile to lines of a swizzle pattern: pairs or matrices where the lines stay whole, else element
     by element."""
-    if isinstance(form, Held) and isinstance(layout, Fragment) and not tile.transposed:
+    if isinstance(form, Held) and isinstance(layout, Fragment) and not tile.transposed and not tile.places:
         try:
             scope.lines += stored(form, tile)
             return
