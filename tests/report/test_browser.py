@@ -72,6 +72,8 @@ addEventListener("load", () => {
   search.value = "WANTED";
   search.dispatchEvent(new Event("input"));
   found.searched = all("#operations tr.hit").map((tr) => tr.dataset.op);
+  const wide = (one) => one.scrollWidth > one.clientWidth + 1;
+  found.cut = all(".panes, #operations .scroll").map(wide);
   search.value = "";
   search.dispatchEvent(new Event("input"));
   chart.querySelector("rect[data-op]").dispatchEvent(new MouseEvent("click", { bubbles: true }));
@@ -144,6 +146,14 @@ def test_an_example(kernel: str, tmp_path: Path) -> None:
     assert found["folded"] < found["oneFolded"] < found["height"]
     assert one in found["searched"]
     assert "latency, cycles" in found["inspector"]
+    assert found["cut"][0] is False, "sources are beside each other"
+
+
+def test_costs_are_read_without_scrolling(tmp_path: Path) -> None:
+    """Of operations with names of a usual length, on a page of 1400 pixels."""
+    result, context = example("gemm")
+    found = visited(page(result, context), tmp_path, result.problem.operations[-1].id)
+    assert found["cut"] == [False, False]
 
 
 def test_a_graph_file_without_sources(tmp_path: Path) -> None:

@@ -176,3 +176,13 @@ def test_a_schedule_is_checked_against_the_only_kernel_of_a_file(file: Path, tmp
         assert result.exit_code == 0, result.output
     assert is_graph(str(out / "loop.graph.json"))
     assert not is_graph(str(alone))
+
+
+def test_a_program_without_kernels_leaves_an_earlier_file_as_it_was(tmp_path: Path) -> None:
+    out = tmp_path / "capture.json"
+    out.write_text("an earlier capture")
+    missing = str(tmp_path / "nothere.py")
+    result = CliRunner().invoke(twill, ["capture", "--out", str(out), missing])
+    assert result.exit_code == 2
+    assert f"warning: no Triton kernel with a dot was launched; {out} is not written" in result.output
+    assert out.read_text() == "an earlier capture"

@@ -45,7 +45,8 @@ def capture(ctx: click.Context, command: tuple[str, ...], out: Path) -> None:
             f"{kernel['id']} ({kernel['configuration']}): {count} launch{'es' if count != 1 else ''},"
             f" {different} different"
         )
-    if not kernels:
-        click.echo("warning: no Triton kernel with a dot was launched", err=True)
-    click.echo(f"wrote {out}: {len(kernels)} kernel{'s' if len(kernels) != 1 else ''}", err=True)
+    if kernels:
+        click.echo(f"wrote {out}: {len(kernels)} kernel{'s' if len(kernels) != 1 else ''}", err=True)
+    else:
+        click.echo(f"warning: no Triton kernel with a dot was launched; {out} is not written", err=True)
     ctx.exit(status)

@@ -136,8 +136,8 @@ def parts(path: Path) -> list[Path]:
 
 
 def merge(path: Path) -> list[Recorded]:
-    """Writes what all processes recorded to `path`, and removes the parts; gives the kernels. Kernels get
-    distinct names (`id`)."""
+    """Writes what all processes recorded to `path`, if they launched any kernel, and removes the parts; gives
+    the kernels. Kernels get distinct names (`id`)."""
     found: dict[str, Recorded] = {}
     for place in parts(path):
         for kernel in json.loads(place.read_text())["kernels"]:
@@ -146,7 +146,8 @@ def merge(path: Path) -> list[Recorded]:
     kernels = [
         {"id": name, **kernel} for name, kernel in zip(_distinct(found.values()), found.values(), strict=True)
     ]
-    write(path, json.dumps({"schema": SCHEMA, "kernels": kernels}, indent=1))
+    if kernels:
+        write(path, json.dumps({"schema": SCHEMA, "kernels": kernels}, indent=1))
     return kernels
 
 
