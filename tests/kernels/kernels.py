@@ -840,6 +840,24 @@ def weighted(
 
 
 @triton.jit
+def upheld(
+    a, b, rows, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a * rows) @ b.T, where two warpgroups side by side hold the computed rows of a, each all of them."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :]) * tl.load(rows + i + m)[:, None]
+        y = tl.load(b + n[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x.to(tl.float16), y.T, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def exactly(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2229,6 +2247,10 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "upheld": {
+        **dict.fromkeys("ab", "*fp16:16"), "rows": "*fp32:16", "c": "*fp32:16", **SIZES, **TILE, "BLOCK_M": 64,
+        "num_warps": 8,
+    },
     "reread": {**STATE, "sums": "*fp32:16"},
     "echoed": {**dict.fromkeys("xy", "*fp16:16"), **dict.fromkeys("po", "*fp32:16"), "BLOCK": 64, "num_warps": 4},
     "listed": {"starts": "*i64:16", "addresses": "*i64:16", "b": "*fp16:16", **SIZES, **TILE},
@@ -2602,6 +2624,7 @@ VARIANTS = {
     "unrolled": ("unrolled", {}),
     "strided": ("strided", {}),
     "reread": ("reread", {}),
+    "upheld": ("upheld", {}),
     "echoed": ("echoed", {}),
     "settled": ("settled", {}),
     "exactly": ("exactly", {}),

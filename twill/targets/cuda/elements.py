@@ -210,11 +210,11 @@ def once(form: Fragment | Spread) -> str:
         return f"thread.index + {form.threads} * i_ < {count}" if count % form.threads else "true"
     match form.axes:
         case (0,):
-            return "thread.lane % 4 == 0" + (f" && thread.row < {16 * form.down}" if form.across > 1 else "")
+            return "thread.lane % 4 == 0" + (f" && thread.row < {16 * form.down}" if form.beside else "")
         case (1,):
             return f"thread.row % {16 * form.down} == 0" if form.across > 1 else "thread.row == 0"
         case _:
-            return "true"
+            return f"thread.row < {16 * form.down}" if form.copies > 1 else "true"
 
 
 def guard(*conditions: str) -> str:

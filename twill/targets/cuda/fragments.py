@@ -49,6 +49,14 @@ class Fragment:
     across: int = 0
     threads: int = 0
     """Of a group of less than four warps."""
+    copies: int = 1
+    """How many times the warps down and across hold the tile: an operand of MMAs whose warps lie side by side
+    too."""
+
+    @property
+    def beside(self) -> bool:
+        """Warps that hold the same rows follow those down the rows."""
+        return self.across * self.copies > 1
 
     @property
     def bands(self) -> int:
@@ -91,6 +99,7 @@ class Fragment:
         warp = [(r, 0) for r in powers(16, 16 * self.down)] + [
             (0, c) for c in powers(wide, wide * self.across)
         ]
+        warp += [(0, 0) for _ in powers(1, self.copies)]
         return Spread(self.shape, vectors(register), lane, vectors(warp))
 
     def alike(self, other: "Fragment | Spread") -> bool:
@@ -152,7 +161,7 @@ def layout(type: Tensor) -> Fragment:
         rows = _shape(type, axes(type))[0] if 0 in axes(type) else 16 * down * across
         down, across = _down(rows, down * across)
     kept = axes(type)
-    made = Fragment(kept, _shape(type, kept), down, across)
+    made = Fragment(kept, _shape(type, kept), down, across, copies=_copies(type.encoding))
     rows, columns = made.shape[0] if 0 in kept else 0, made.shape[-1] if 1 in kept else 0
     if rows % (16 * down) or columns % (8 * across):
         _refuse_odd(type)
@@ -201,6 +210,17 @@ def _warps(encoding: Encoding | None) -> tuple[int, int]:
             return 2 ** len(warps), 1
         case _:
             return 4, 1
+
+
+def _copies(encoding: Encoding | None) -> int:
+    """Of the left operand of MMAs: warps along their columns."""
+    match encoding:
+        case Slice(_, parent):
+            return _copies(parent)
+        case DotOperand(0, NvidiaMma(_, warps, _), _):
+            return prod(warps[1:])
+        case _:
+            return 1
 
 
 def moves(source: Type, result: Type) -> bool:
@@ -275,7 +295,7 @@ def remainder(op: Op, form: Fragment) -> tuple[Fragment, int, int]:
     dimension that remains; and how many warps share what they reduced. A vector of columns lies in every
     warp; where the tile has too few rows for all warps, the remainder is a part of it."""
     kept, sharing = (0, form.across) if op.attributes["axis"] == 1 else (1, form.down)
-    return Fragment((kept,), (form.shape[kept],), form.down, form.across), kept, sharing
+    return Fragment((kept,), (form.shape[kept],), form.down, form.across, copies=form.copies), kept, sharing
 
 
 def registers(type: Tensor) -> int:

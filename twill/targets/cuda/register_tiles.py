@@ -45,7 +45,7 @@ class Point:
         if whole.axes != (0, 1):
             raise ValueError("rows are no columns")
         (kept,) = axes
-        vector = Fragment(axes, (whole.shape[kept],), whole.down, whole.across)
+        vector = Fragment(axes, (whole.shape[kept],), whole.down, whole.across, copies=whole.copies)
         band, inside = (f"{i} / {whole.band} * 2 + ", f"{i} % {whole.band}") if whole.bands > 1 else ("", i)
         return Point(vector, f"{band}{inside} / 2 % 2" if kept == 0 else f"{inside} / 4 * 2 + {i} % 2")
 
@@ -56,7 +56,7 @@ class Point:
             return f"int32_t({self.at[form.axes[0]]})"
         if form.axes == (0,):
             band = f" + {i} / 2 * {16 * form.down}" if form.bands > 1 else ""
-            row = f"thread.row % {16 * form.down}" if form.across > 1 else "thread.row"
+            row = f"thread.row % {16 * form.down}" if form.beside else "thread.row"
             return f"int32_t({row} + 8 * ({i} % 2){band})" if band else f"int32_t({row} + 8 * {i})"
         part = f" + thread.row / {16 * form.down} * {form.shape[0] // form.across}" if form.across > 1 else ""
         return f"int32_t(thread.column + 8 * ({i} / 2) + {i} % 2{part})"

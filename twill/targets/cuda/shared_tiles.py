@@ -147,7 +147,7 @@ def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
 
 
 def _row(row: str, form: Fragment) -> str:
-    return row.replace("thread.row", f"thread.row % {16 * form.down}") if form.across > 1 else row
+    return row.replace("thread.row", f"thread.row % {16 * form.down}") if form.beside else row
 
 
 def _band(tile: Shared, form: Fragment, band: str) -> str:
@@ -311,7 +311,7 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     if tile.bits < 32 and not source.pack:
         raise ValueError("is stored element by element")
     whole = source.fragment
-    part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across)
+    part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across, copies=whole.copies)
     if tile.bits == 16:
         j = _from("j", whole, part, 8, first)
         four = ", ".join(f"{source.name}[{j}][{i}]" for i in range(4))

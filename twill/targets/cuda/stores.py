@@ -74,7 +74,9 @@ class _Moved(Point):
         """As of a point: a vector of rows is where it was, one of columns in other threads."""
         whole = self.layout
         if axes == (0,):
-            return Point(Fragment(axes, (whole.shape[0],), whole.down, whole.across), self.row)
+            return Point(
+                Fragment(axes, (whole.shape[0],), whole.down, whole.across, copies=whole.copies), self.row
+            )
         return (
             self if axes == whole.axes else Point(Fragment(axes, (whole.shape[1],)), self.register, self.at)
         )
