@@ -8,13 +8,20 @@ import pytest
 from tests.kernels.programs import changed, loops, program
 from twill.costs.machine import load
 from twill.ir.channels import SlotTensor
-from twill.ir.loop import Scalar, Tensor
+from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.schedule import Group
 from twill.ops.table import role
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp.channels import ChannelPlan, deepen
+from twill.warp.dataflow import read
 from twill.warp.plan import Options
-from twill.warp.residency import enough_slots, never_waits, shared_bytes
+from twill.warp.residency import (
+    enough_slots,
+    even_launches,
+    never_waits,
+    shared_bytes,
+    tiles_and_vectors,
+)
 from twill.warp.validate import validate
 
 SHARED_BY = {"matmul_32": 3, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}
@@ -113,3 +120,42 @@ def test_a_group_that_loads_waits_where_a_slot_is_filled_again(
     one = SlotTensor("x", (64, 64), Scalar("bf16"), None, 0, 8192)
     plan = ChannelPlan("x", 0, (1,), (one,), "cp_async", depth, ((),), fills=fills)
     assert never_waits((Group(0, 1, 24), Group(1, 4, 128)), (plan,)) != waits
+
+
+TILE, VECTOR = (
+    SlotTensor("x", (64, 64), Scalar("bf16"), NvmmaShared(128, False, 16, False), 0, 8192),
+    SlotTensor("v", (64,), Scalar("f32"), None, 0, 256),
+)
+"""Of slots that threads copy to."""
+
+
+@pytest.mark.parametrize(
+    ("held", "wanted"),
+    [
+        ((TILE, VECTOR), True),
+        ((TILE, VECTOR, replace(VECTOR, shape=(512,), bytes=2048)), False),
+        ((VECTOR,), False),
+        ((replace(TILE, shape=(8, 64), bytes=1024), VECTOR), False),
+    ],
+)
+def test_one_warp_copies_vectors_beside_tiles_that_tma_loads(
+    held: tuple[SlotTensor, ...], wanted: bool
+) -> None:
+    """No more than 2 KB of an iteration, and there is a tile for TMA."""
+    made, machine = program("pointers"), load("h200")
+    plans = [ChannelPlan(f"c{i}", 0, (1,), (one,), "cp_async", 3, ((),)) for i, one in enumerate(held)]
+    code, groups = read(made.module, made.function), (Group(0, 1, 24), Group(1, 4, 200))
+    assert tiles_and_vectors(code, groups, plans, machine) == wanted
+    long = [replace(one, fills=64) for one in plans]
+    assert not tiles_and_vectors(code, groups, long, machine)
+
+
+def test_blocks_of_fewer_registers_than_scheduled_are_tried_where_ptxas_decides() -> None:
+    """A thread of three blocks has 128 registers; the schedule counts 200, of which 0.6 may be enough."""
+    made, (_, parts) = program("pointers_one_warp"), loops("pointers_one_warp")
+    given = (read(made.module, made.function), (Group(0, 1, 24), Group(1, 4, 200)), [(parts[0], ())], 8)
+    assert [(one.blocks, one.entry_registers) for one in even_launches(*given, tight=True)] == [
+        (3, 128),
+        (2, 168),
+    ]
+    assert not any(one.blocks > 2 for one in even_launches(*given))

@@ -24,6 +24,7 @@ from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff
 from twill.warp.pipelined_loops import LoopDraft
 from twill.warp.residency import (
+    ahead,
     all_tiles,
     candidates,
     enough_slots,
@@ -33,6 +34,7 @@ from twill.warp.residency import (
     shared_bytes,
     sharing,
     stays_in_cache,
+    tiles_and_vectors,
 )
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.shared_slots import Which, with_shared_slots
@@ -332,13 +334,17 @@ def _resident(
     possible = candidates(*given, design.options.room)
     found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
     memory, blocks = next(found, (alone, 1))
-    copies = all_tiles(design.code, design.granted, alone.plans, machine)
     by_tma, single = None, design.options.cluster == 1
-    for within in (True, False) if copies else ():
-        for launch in even_launches(*given, within=within):
+    loading = (design.code, design.granted, alone.plans, machine)
+    copies, slots = all_tiles(*loading), blocks * ahead(memory.plans)
+    mixed = not copies and tiles_and_vectors(*loading)
+    for within in (True, False) if copies else (False,) if mixed else ():
+        for launch in even_launches(*given, within=within, tight=mixed):
             most = by_tma.blocks if by_tma else blocks
             more = shared_by(launch.blocks) if launch.blocks > most else None
-            if more and (not within or (single and never_waits(design.granted, more.plans))):
+            if more is None or (within and not (single and never_waits(design.granted, more.plans))):
+                continue
+            if copies or launch.blocks * ahead(more.plans) >= slots:  # no less loads under way on an SM
                 memory, by_tma = more, launch
                 break
     return memory, blocks, by_tma

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
+from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvidiaMma, Op, Tensor, Type
 from twill.ir.machine import Machine, Residency
 from twill.ir.program import Launch
@@ -55,10 +56,12 @@ def even_launches(
     loops: Sequence[tuple[Scheduled, Sequence[Task]]],
     most: int,
     within: bool = False,
+    tight: bool = False,
 ) -> Iterator[Launch]:
     """Launches in which each group that loads is one warp, of its own or `within` a group that computes, and
     all threads have the same registers, with the most thread blocks first. The four partitions of an SM hold
-    whole warps."""
+    whole warps. `tight`: with as few of the registers that the schedule counts as a schedule is ever looked
+    for with; where ptxas spills, fewer blocks are tried."""
     machine = loops[0][0].machine
     residency, limits = machine.residency, machine.limits
     if residency is None or _persistent(code, [scheduled for scheduled, _ in loops]):
@@ -67,7 +70,8 @@ def even_launches(
     wide = [group for group in granted if not thread_block.only_moves(group)]
     warps = sum(group.warps for group in wide) + (0 if within else len(granted) - len(wide))
     beside = [mmas.together + residency.beside_mma] * bool(mmas.single)
-    least = beside + [_used(group, step, residency) for group in wide]
+    part = residency.fewest if tight else residency.used
+    least = beside + [-(-int(part * group.registers) // step) * step for group in wide]
     for blocks in range(min(most, residency.blocks), 1, -1):
         share = limits.registers_total // (4 * 32 * -(-blocks * warps // 4)) // step * step
         registers = min(limits.registers_per_thread // step * step, share)
@@ -165,15 +169,37 @@ def enough_slots(machine: Machine, wanted: int) -> int:
 def all_tiles(code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPlan], machine: Machine) -> bool:
     """Whether the groups that load copy tiles, and nothing else, which TMA might load: none whose place is
     loaded, and no loop that is known to be so long that its slots matter more than another block."""
-    if (residency := machine.residency) is None:
-        return False
+    held = _copied(code, granted, plans, machine)
+    return bool(held) and all(map(_is_tile, held))
+
+
+def tiles_and_vectors(
+    code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPlan], machine: Machine
+) -> bool:
+    """The same of tiles beside which one warp copies the rest, vectors and small tiles."""
+    held = _copied(code, granted, plans, machine)
+    beside = [one for one in held if not _is_tile(one) or one.bytes <= thread_block.ONE_WARP]
+    return len(beside) < len(held) and sum(one.bytes for one in beside) <= thread_block.ONE_WARP
+
+
+def _copied(
+    code: Code, granted: Sequence[Granted], plans: Sequence[ChannelPlan], machine: Machine
+) -> Sequence[SlotTensor]:
+    """What threads copy of what the groups that load fill; nothing where TMA may not load it instead, or
+    slots matter more than another block."""
+    if (residency := machine.residency) is None or code.reloaded:
+        return ()
     moving = {group.id for group in granted if thread_block.only_moves(group)}
     filled = [plan for plan in plans if plan.producer in moving]
     copied = [plan for plan in filled if plan.filled_by == "cp_async"]
-    tiles = all(one.encoding is not None and len(one.shape) == 2 for plan in copied for one in plan.tensors)
     long = any(plan.fills is not None and plan.fills >= residency.long_loop for plan in copied)
-    only = bool(copied) and tiles and all(plan.filled_by in LOADED for plan in filled)
-    return only and not long and not code.reloaded
+    if long or not all(plan.filled_by in LOADED for plan in filled):
+        return ()
+    return [one for plan in copied for one in plan.tensors]
+
+
+def _is_tile(held: SlotTensor) -> bool:
+    return held.encoding is not None and len(held.shape) == 2
 
 
 def never_waits(granted: Sequence[Granted], plans: Sequence[ChannelPlan]) -> bool:
@@ -189,11 +215,15 @@ def never_waits(granted: Sequence[Granted], plans: Sequence[ChannelPlan]) -> boo
 
 def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> bool:
     """Whether loads of several blocks do not run so far ahead that L2 loses what they share."""
+    return machine.residency is None or blocks <= 2 or blocks * ahead(plans) <= machine.residency.in_flight
+
+
+def ahead(plans: Sequence[ChannelPlan]) -> int:
+    """Bytes of the slots of a thread block that are loaded ahead."""
     loaded = [
         plan for plan in plans if plan.filled_by in LOADED and not plan.once and plan.slot_owner == plan.id
     ]
-    slots = sum(plan.depth * plan.stride for plan in loaded)
-    return machine.residency is None or blocks <= 2 or blocks * slots <= machine.residency.in_flight
+    return sum(plan.depth * plan.stride for plan in loaded)
 
 
 def hides_arrival(
