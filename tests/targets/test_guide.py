@@ -4,12 +4,14 @@
 import re
 import shutil
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import twill
 from twill.cli import run
+from twill.launch import build
 
 pytest.importorskip("triton")
 
@@ -54,4 +56,14 @@ def test_a_function_at_hand_is_compiled_once(
     assert kernel.warnings == ()
     assert [argument.name for argument in kernel.manifest.arguments] == ["x", "w", "y", "M", "N", "K"]
     assert twill.compile(function).folder == kernel.folder
-    assert twill.compile(function, settings={"BLOCK_N": 128}).folder != kernel.folder
+    keys = list[str]()
+
+    def known(key: str, make: Callable[[Path], None]) -> Path:
+        """The folder of a key follows from it (tests/launch/test_build.py)."""
+        keys.append(key)
+        return kernel.folder
+
+    monkeypatch.setattr(build, "cached", known)
+    for settings in ({}, {}, {"BLOCK_N": 128}):
+        twill.compile(function, settings=settings)
+    assert keys[0] == keys[1] != keys[2]
