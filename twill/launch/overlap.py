@@ -5,11 +5,16 @@ two arrays element by element, without going through them.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import cache, lru_cache
 from re import search
+from typing import TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.ir.apart import Apart
 from twill.launch.arrays import Array
+
+REMEMBERED = 4096
+"""Pairs of arrays."""
 
 
 def refuse(pairs: Sequence[Apart], arrays: Mapping[str, Array]) -> None:
@@ -35,36 +40,41 @@ def wrong(pair: Apart, one: Array, other: Array) -> bool:
 def share(one: Array, other: Array) -> bool:
     """Whether two arrays may have a byte in common. False is certain; views that alternate in memory, such as
     the queries and keys of packed rows, are told apart where a stride of either is a period of both."""
-    if 0 in one.shape or 0 in other.shape or one.device != other.device:
+    if one.device != other.device:
+        return False
+    first, second = (one.shape, one.strides, _size(one.type)), (other.shape, other.strides, _size(other.type))
+    return _share(other.address - one.address, first, second)
+
+
+_Layout: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
+"""Shape, strides in elements, bytes of an element."""
+
+
+@lru_cache(REMEMBERED)
+def _share(distance: int, one: _Layout, other: _Layout) -> bool:
+    """The same of arrays that begin so many bytes apart: views of one allocation have their distances in
+    every launch, wherever that lies."""
+    if 0 in one[0] or 0 in other[0]:
         return False
     first, second = _dimensions(one), _dimensions(other)
-    begins, sizes = (one.address, other.address), (_size(one), _size(other))
-    ends = [
-        begin + _extent(found, size)
-        for begin, found, size in zip(begins, (first, second), sizes, strict=True)
-    ]
-    if ends[0] <= begins[1] or ends[1] <= begins[0]:
+    if distance >= _extent(first, one[2]) or -distance >= _extent(second, other[2]):
         return False
     periods = {stride for _, stride in (*first, *second) if stride > 0}
-    return not any(_alternate(period, begins, (first, second), sizes) for period in periods)
+    return not any(
+        _within(first, one[2], period) <= distance % period <= period - _within(second, other[2], period)
+        for period in periods
+    )
 
 
-def _alternate(
-    period: int, begins: Sequence[int], arrays: Sequence[Sequence[tuple[int, int]]], sizes: Sequence[int]
-) -> bool:
-    """Whether two arrays take different bytes of every so many."""
-    extents = list[int]()
-    for dimensions, size in zip(arrays, sizes, strict=True):
-        inner = [(count, stride) for count, stride in dimensions if stride % period]
-        extents.append(_extent(inner, size))
-    distance = (begins[1] - begins[0]) % period
-    return extents[0] <= distance and distance + extents[1] <= period
+def _within(dimensions: Sequence[tuple[int, int]], size: int, period: int) -> int:
+    """Of every `period` bytes, those from the first to the last that an array takes."""
+    return _extent([(count, stride) for count, stride in dimensions if stride % period], size)
 
 
-def _dimensions(array: Array) -> tuple[tuple[int, int], ...]:
+def _dimensions(layout: _Layout) -> tuple[tuple[int, int], ...]:
     """Elements and stride in bytes of each dimension of more than one element."""
-    size = _size(array)
-    pairs = zip(array.shape, array.strides, strict=True)
+    shape, strides, size = layout
+    pairs = zip(shape, strides, strict=True)
     return tuple((count, stride * size) for count, stride in pairs if count > 1 and stride)
 
 
@@ -73,7 +83,8 @@ def _extent(dimensions: Sequence[tuple[int, int]], size: int) -> int:
     return sum((count - 1) * stride for count, stride in dimensions) + size
 
 
-def _size(array: Array) -> int:
+@cache
+def _size(type: str) -> int:
     """Bytes of an element."""
-    bits = search(r"\d+", array.type)
+    bits = search(r"\d+", type)
     return max(1, int(bits[0]) // 8) if bits else 1
