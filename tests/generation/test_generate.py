@@ -13,6 +13,7 @@ from twill.generation.built import without_warnings
 from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
+from twill.generation.loop_nest import NoScheduleError
 from twill.inputs import Inputs
 from twill.ir.schedule import Result
 from twill.simulate.compare import compare
@@ -78,6 +79,17 @@ def test_tiles_may_take_more_registers_than_a_thread_has_where_nothing_else_is_l
     assert all(group.registers <= 64 for one in made.loops for group in one.solution.groups)
     found = compare(made.program, {"M": 256, "N": 256, "K": 256}, grid(0, 0, (1, 1)))
     assert [one.good for one in found if one.changed] == [True]
+
+
+def test_what_keeps_a_kernel_out_besides_its_registers_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lowered(inputs: Inputs, session: object) -> Generated:
+        if inputs.spills == 1:
+            raise NoScheduleError("no schedule")
+        raise TwillError("a tile of three dimensions")
+
+    monkeypatch.setattr("twill.generation.candidates._lowered", lowered)
+    with pytest.raises(TwillError, match="three dimensions"):
+        generate(BANDS, OPTIONS)
 
 
 def test_more_registers_than_a_thread_has_do_not_make_shared_memory_larger() -> None:

@@ -189,16 +189,24 @@ def _with_more_warps(inputs: Inputs, session: _Session, refused: TwillError) -> 
 def _spilling(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
     """The kernel with whole tiles that take more registers than a thread has, where its loops have no
     schedule otherwise: of the numbers of `SPILLS` the smallest with which they have, with twice the warps if
-    that can be lowered."""
+    that can be lowered. Raises TwillError where a schedule is not all that the kernel lacks."""
     if not isinstance(refused, NoScheduleError) or session.kept or inputs.spills > 1:
         return ()
     whole = replace(inputs, subtile=inputs.subtile or 1)
     warps = (inputs.warps,) if inputs.warps is not None else (MORE_WARPS, None)
+    beyond: TwillError | None = None
     for times, held in product(SPILLS, warps):
-        made = _alternative(replace(whole, spills=times, warps=held), session)
-        if made is not None:
-            why = f"tiles take up to {times} times the registers of a thread, which spills and is slow"
-            return (warned(made, f"{why}: otherwise {refused.message}"),)
+        try:
+            made = _lowered(replace(whole, spills=times, warps=held), session)
+        except NoScheduleError:
+            continue
+        except TwillError as other:
+            beyond = beyond or other
+            continue
+        why = f"tiles take up to {times} times the registers of a thread, which spills and is slow"
+        return (warned(made, f"{why}: otherwise {refused.message}"),)
+    if beyond is not None:
+        raise beyond
     return ()
 
 
