@@ -73,26 +73,49 @@ def loose(problem: Problem, labels: Labels, kept: Sequence[int]) -> Problem:
     mine = tuple(
         label if op.id in known else ELSEWHERE for op, label in zip(problem.operations, labels, strict=True)
     )
+    relaxed = replace(_anywhere(problem, known, len(set(mine))), together=(), apart=())
+    return under(relaxed, mine)
+
+
+def narrow_anywhere(problem: Problem) -> Problem:
+    """A problem that every schedule solves, whatever the groups of operations of one warp that are no loads:
+    they are together in one that is free of charge, as in `loose`."""
+    known = {op.id for op in problem.operations if op.variable or op.warps > 1}
+    others = tuple(op.id for op in problem.operations if op.id not in known)
+    if not others:
+        return problem
+    relaxed = _anywhere(problem, known, problem.limits.groups + 1)
+    kept = (tuple(op for op in ops if op in known) for ops in problem.together)
+    wide = (op.id for op in problem.operations if op.warps > 1 and not op.variable)
+    return replace(
+        relaxed,
+        together=(*(ops for ops in kept if len(ops) > 1), others),
+        apart=(
+            *(pair for pair in problem.apart if set(pair) <= known),
+            *((others[0], op) for op in wide),
+        ),
+    )
+
+
+def _anywhere(problem: Problem, known: set[str], groups: int) -> Problem:
+    """The problem with all operations but the known ones in any group, and a narrow warpgroup for them."""
     limits = problem.limits
     narrow = min(
         limits.narrow_registers, limits.register_base
     )  # a wide group of which little is kept may look narrow
-    relaxed = replace(
+    return replace(
         problem,
         operations=tuple(op if op.id in known else _elsewhere(op) for op in problem.operations),
         edges=(*(_open(edge, known) for edge in problem.edges), *_certain_waits(problem, known)),
         values=tuple(part for value in problem.values for part in _split(value, known)),
-        together=(),
-        apart=(),
         limits=replace(
             limits,
-            groups=len(set(mine)),
+            groups=groups,
             warps=limits.warps + 4,
             narrow_registers=narrow,
             registers_total=limits.registers_total + 128 * narrow,
         ),
     )
-    return under(relaxed, mine)
 
 
 def _elsewhere(op: Operation) -> Operation:

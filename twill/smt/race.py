@@ -16,7 +16,7 @@ from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
-from twill.smt import benders, cpsat
+from twill.smt import benders, cpsat, slots
 from twill.smt.cpsat import Tactics
 from twill.smt.parts import independent, refute
 from twill.smt.portfolio import complete_engines
@@ -148,12 +148,13 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
 
 
 def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
-    """Projections, independent parts, the complete model at each level of linearization (no level is best for
-    all), partitions, other engines."""
+    """Projections, independent parts, numbers of slots, the complete model at each level of linearization (no
+    level is best for all), partitions, other engines."""
     most, brief = race.setting.in_flight, race.stage != "full" and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
         yield from _in_parts(race, BRIEF_PARTS if brief else PARTS)
+        yield from () if brief else _by_slots(race)
     if race.searches and race.small:
         levels: tuple[Literal[0, 1, 2], ...] = (2,) if brief else (2, 1, 0)
         yield from (_whole(race, most, level, PROOF if race.stage == "full" else WHOLE) for level in levels)
@@ -231,6 +232,20 @@ def _in_parts(race: Race, shares: float) -> Iterator[Step]:
     def refuted(stop: Stop) -> Probe:
         budget = race.setting.budget(shares * race.work, stop)
         probe = refute(whole, race.interval, race.setting.in_flight, budget)
+        return probe if probe.refuted else NOTHING
+
+    yield refuted
+
+
+def _by_slots(race: Race) -> Iterator[Step]:
+    """Every number of slots of a load by itself: their refutations are the whole problem's."""
+    load = slots.splits(race.problem) if race.small else None
+    if load is None:
+        return
+
+    def refuted(stop: Stop) -> Probe:
+        budget = race.setting.budget(PARTS * race.work, stop)
+        probe = slots.refute(race.problem, load, race.interval, race.setting.in_flight, budget)
         return probe if probe.refuted else NOTHING
 
     yield refuted

@@ -185,3 +185,23 @@ def _sum(v: Variables, buffers: list[Buffer], top: int) -> None:
     v.model.add(cp_model.LinearExpr.sum(always) + left <= top)
     if parts:
         v.model.add_cumulative([part for part, _ in parts], [size for _, size in parts], left)
+
+
+def lasting(v: Variables, buffers: list[Buffer], value: str, periods: int) -> None:
+    """Not a rule but a restriction: a value with slots lasts so many periods. What all live ranges together
+    take of a period is stated with it, which the rules imply."""
+    for buffer in buffers:
+        if buffer.value == value and buffer.residue is None:
+            slots = next(one.slots for one in v.problem.values if one.id == value)
+            low = 0 if periods == 1 else periods
+            v.model.add_linear_constraint(
+                buffer.height, buffer.size * (low + slots), buffer.size * (periods + slots)
+            )
+    for memory, capacity in (("shared", v.problem.limits.shared), ("tensor", v.problem.limits.tensor)):
+        own = [buffer for buffer in buffers if buffer.memory == memory]
+        areas = [
+            v.interval * buffer.height if buffer.length is None else buffer.size * buffer.length
+            for buffer in own
+        ]
+        if own:
+            v.model.add(cp_model.LinearExpr.sum(areas) <= capacity // own[0].grain * v.interval)

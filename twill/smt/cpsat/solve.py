@@ -74,6 +74,8 @@ class Tactics:
     """Only schedules no longer than this; as above."""
     parts: tuple[tuple[int, ...], ...] = ()
     """Each of these begins in the first period and lasts up to `in_flight` of them, all together one more."""
+    periods: tuple[str, Time] | None = None
+    """Only schedules in which this value, a streaming load's, lasts so many periods."""
     seed: int | None = None
     """Any schedule at random, from this seed."""
 
@@ -121,6 +123,8 @@ def _narrow(built: Built, tactics: Tactics) -> None:
     timing.shifted(built.variables, tactics.shifted)
     timing.no_longer(built.variables, tactics.longest)
     timing.begun_at_once(built.variables, tactics.parts)
+    if tactics.periods is not None:
+        memory.lasting(built.variables, built.buffers, *tactics.periods)
     if tactics.in_order:
         groups.in_order(built.variables)
     if tactics.issuable:

@@ -1,0 +1,72 @@
+"""Every number of slots refuted by itself: no schedule is lost, and what resists as a whole is refuted."""
+
+from dataclasses import replace
+from random import Random
+
+from tests.properties.tiny import tiny_problem
+from twill.engine.probe import Budget
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Problem, Value
+from twill.ir.schedule import Solution
+from twill.modulo.bounds import bounds
+from twill.smt import conflict, cpsat, slots
+from twill.smt.cpsat import Tactics
+
+
+def with_slots(problem: Problem, random: Random) -> Problem:
+    """Loads may run ahead by one or two iterations."""
+    streaming = {op.id for op in problem.operations if op.streaming}
+    values = tuple(
+        replace(value, shared=max(1, value.shared), slots=random.randint(1, 2), resident=False)
+        if value.src in streaming and value.uses
+        else value
+        for value in problem.values
+    )
+    limits = replace(problem.limits, shared=problem.limits.shared + random.randint(2, 12))
+    return replace(problem, values=values, limits=limits)
+
+
+def periods(problem: Problem, answer: Solution, value: Value) -> int:
+    """How many the value lives, one at least."""
+    ends = [
+        answer.start[problem.index(use.op)] + use.distance * answer.interval + use.hold for use in value.uses
+    ]
+    return max(1, -(-(max(ends) - answer.start[problem.index(value.src)]) // answer.interval))
+
+
+def test_every_schedule_has_some_number_of_slots() -> None:
+    """Its own starts solve the relaxation for the slots that it has, and for no other number."""
+    count = 0
+    for random in map(Random, range(500)):
+        problem = with_slots(tiny_problem(random, 5), random)
+        answer = cpsat.attempt(problem, bounds(problem).value + random.randint(0, 3), 3).solution
+        loads = [value for value in problem.values if value.slots and value.shared and value.uses]
+        if not answer or not loads:
+            continue
+        starts = tuple((op.id, start) for op, start in zip(problem.operations, answer.start, strict=True))
+        pinned = replace(conflict.narrow_anywhere(problem), starts=starts)
+        for load in loads:
+            own = periods(problem, answer, load)
+            most, tactics = answer.in_flight(problem) + 1, Tactics(periods=(load.id, own))
+            found = cpsat.attempt(pinned, answer.interval, most, tactics=tactics)
+            assert found.what == "feasible", f"{problem}, {load}"
+            assert not slots.refute(problem, load, answer.interval, most, Budget(work=1.0)).refuted
+            if own > 1:
+                fewer = Tactics(periods=(load.id, own - 1))
+                assert cpsat.attempt(pinned, answer.interval, most, tactics=fewer).refuted
+        count += 1
+    assert count > 12
+
+
+def test_a_backward_pass_with_few_registers() -> None:
+    """The complete model does not refute this in thirty times the work, nor a quarter of the interval."""
+    (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))
+    load = slots.splits(case.problem)
+    assert load is not None
+    assert slots.refute(case.problem, load, 3500, 4, Budget(600, 3.0)).refuted
+
+
+def test_small_loads_split_nothing() -> None:
+    (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir"))
+    values = tuple(replace(v, shared=min(v.shared, 1024)) for v in case.problem.values)
+    assert slots.splits(replace(case.problem, values=values)) is None
