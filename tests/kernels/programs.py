@@ -116,7 +116,7 @@ BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
-    *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low"),
+    *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled"),
     *BLOCK_SCALED,
 )
 PAIRED = tuple(

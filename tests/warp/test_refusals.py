@@ -121,15 +121,32 @@ def published(a: "*fp16", c: "*fp32", done: "*i32", n: "i32"):
         tl.store(c + i * 64 + j, acc)
         tl.debug_barrier()
         tl.atomic_add(done, 1)
+
+@triton.jit
+def reread(a: "*fp16", c: "*fp16", o: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 64)[:, None], tl.arange(0, 64)[None, :]
+    acc = tl.zeros([64, 64], tl.float32)
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        acc = tl.dot(x, x, acc)
+    tl.store(c + i * 64 + j, acc.to(tl.float16))
+    tl.debug_barrier()
+    for k in range(0, n, 64):
+        x = tl.load(a + i * n + k + j)
+        acc = tl.dot(x, tl.load(c + i * 64 + j), acc)
+    tl.store(o + i * 64 + j, acc)
 """
 
 
 @pytest.mark.parametrize(
-    ("kernel", "refused"), [("before", 0), ("behind", 0), ("begun", 1), ("published", 1)]
+    ("kernel", "refused"), [("before", 0), ("behind", 0), ("begun", 1), ("published", 1), ("reread", 0)]
 )
-def test_barriers_order_nothing_that_was_not_stored(kernel: str, refused: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arch", ["sm90", "sm100"])
+def test_barriers_order_nothing_that_was_not_stored(
+    kernel: str, refused: int, arch: str, tmp_path: Path
+) -> None:
     (tmp_path / "barriers.py").write_text(BARRIERS)
-    found = [*refusals(cases(Inputs(f"{tmp_path / 'barriers.py'}:{kernel}", arch="sm90")))]
+    found = [*refusals(cases(Inputs(f"{tmp_path / 'barriers.py'}:{kernel}", arch=arch)))]
     assert len(found) == refused
     assert all(
         "barrier behind a store can not be generated (tl.debug_barrier())" in one.message for one in found

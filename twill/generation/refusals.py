@@ -13,7 +13,7 @@ from twill.ir.loop import Loop, Op
 from twill.ops.table import lookup, role
 from twill.targets import target
 from twill.warp import non_loop_code, stored_before, tasks
-from twill.warp.dataflow import EFFECTS, NOTHING, TENSOR_MEMORY, Code, ordering, read
+from twill.warp.dataflow import EFFECTS, NOTHING, Code, ordering, read
 
 MEANING: Mapping[str, tuple[str, str]] = {
     "scf.while": ("a while loop", "write a for loop over a range that is known when it begins"),
@@ -49,7 +49,7 @@ def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
     found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
     found += stored_before.refusals(code, loops)
     found += _without_text(code)
-    found += _ordering_barriers(code, tensor_memory=any(op.name in TENSOR_MEMORY for op in code.ops.values()))
+    found += _ordering_barriers(code)
     found += _by_the_target(code, cases)
     parts = {op.location for op in code.ops.values() if role(op) in ("condition", "combine")}
     yield from (_explained(error, code) for error in found if error.location not in parts)
@@ -64,14 +64,13 @@ def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
             yield code.refuse(f"{op.name} {reason}", op)
 
 
-def _ordering_barriers(code: Code, *, tensor_memory: bool) -> Iterator[TwillError]:
+def _ordering_barriers(code: Code) -> Iterator[TwillError]:
     """Barriers of the threads of a program behind stores, also those of an earlier iteration: what is loaded
-    after one may be what another group stored. Those in straight code are executed, without tensor memory.
-    Tiles in shared memory have barriers of their own. None is refused where nothing that is stored is
-    read."""
+    after one may be what another group stored. Those in straight code are executed. Tiles in shared memory
+    have barriers of their own. None is refused where nothing that is stored is read."""
     if not stored_before.reads_back(code):
         return
-    executed = frozenset[int]() if tensor_memory else ordering(code)
+    executed = ordering(code)
     loops = [op for op in code.ops.values() if role(op) in ("for", "while")]
     stores = [op.index for op in code.ops.values() if op.name in EFFECTS]
     for op in (op for op in code.ops.values() if role(op) == "barrier" and op.index not in executed):
