@@ -50,7 +50,8 @@ GENERATION = (
     ("attempts", "loop_nest", "persistence"),
     ("candidates",),
     ("as_made", "generate", "kept_searches"),
-    ("checked_build",),
+    ("checked_build", "retries"),
+    ("spills",),
     ("built", "export"),
 )
 """Modules of `twill.generation`, lowest layer first."""

@@ -9,6 +9,7 @@ from tests.simulate.test_values import grid
 from twill.diagnostics import DefectError, TwillError
 from twill.generation import built as module
 from twill.generation import generate as generation
+from twill.generation import retries, spills
 from twill.generation.built import without_warnings
 from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
@@ -41,8 +42,8 @@ def tried_with(monkeypatch: pytest.MonkeyPatch, gemm: Generated, good: int) -> l
         last = tried[-1] if tried else None
         return () if last is not None and last <= good else SPILLED
 
-    monkeypatch.setattr(module, "generate", again)
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
     return tried
 
 
@@ -107,8 +108,8 @@ def test_more_warps_hold_tiles_that_four_spill(monkeypatch: pytest.MonkeyPatch) 
     def said(made: Generated) -> Sequence[str]:
         return () if tried else SPILLED
 
-    monkeypatch.setattr(module, "generate", again)
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
     found = without_warnings(BANDS, OPTIONS, bands, SPILLED)
     assert found
     assert tried == [8]
@@ -126,8 +127,8 @@ def test_more_warps_in_half_as_many_blocks_hold_tiles(monkeypatch: pytest.Monkey
     def said(made: Generated) -> Sequence[str]:
         return () if tried and tried[-1] == (8, 1) else SPILLED
 
-    monkeypatch.setattr(module, "generate", again)
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
     shared = replace(bands, program=replace(bands.program, launch=replace(bands.program.launch, blocks=2)))
     found = without_warnings(BANDS, OPTIONS, shared, SPILLED)
     assert found
@@ -148,8 +149,8 @@ def test_fewer_blocks_share_an_sm_before_schedules_change(
     def said(made: Generated) -> Sequence[str]:
         return () if tried and tried[-1] <= 2 else SPILLED
 
-    monkeypatch.setattr(module, "generate", again)
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
     launch = replace(gemm.program.launch, blocks=4)
     shared = replace(gemm, program=replace(gemm.program, launch=launch))
     found = without_warnings(GEMM, OPTIONS, shared, SPILLED)
@@ -190,8 +191,8 @@ def test_groups_that_load_get_registers_of_those_that_compute(
         count = spilled.get(granted(made), 0)
         return [f"{count} bytes of registers are spilled, of 240"] if count else ()
 
-    monkeypatch.setattr(module, "generate", again)
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
     found = without_warnings(GEMM, OPTIONS, gemm, ["32 bytes of registers are spilled, of 240"])
     if taken == granted(gemm):
         assert found is None
@@ -219,8 +220,8 @@ def test_no_grant_is_tried_where_far_too_much_is_spilled(
         built.append(granted(made))
         return SPILLED
 
-    monkeypatch.setattr(module, "generate", again)
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
     assert without_warnings(GEMM, OPTIONS, gemm, ["1025 bytes of registers are spilled, of 240"]) is None
     assert not built
     assert without_warnings(GEMM, OPTIONS, gemm, ["1024 bytes of registers are spilled, of 240"])
@@ -238,7 +239,7 @@ def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, ge
         return () if granted(made) == (40, 232) else SPILLED
 
     monkeypatch.setattr(module, "right", refused)
-    monkeypatch.setattr(module, "_said", said)
+    monkeypatch.setattr(spills, "_warnings", said)
     assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None
     assert len(tried) == 3
 

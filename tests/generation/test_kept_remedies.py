@@ -6,12 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from twill.generation import built as module
+from twill.generation import retries, spills
 from twill.generation.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.inputs import Inputs
+from twill.warp.thread_block import regranted
 
 OPTIONS = GenerateOptions(time_limit=20, check=False)
 GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", subtile=1)
@@ -33,8 +34,8 @@ class Compiler:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, most: int = 0, granted: tuple[int, ...] = ()) -> None:
         self.scheduled, self.builds, self.most, self.granted = list[int | None](), 0, most, granted
-        monkeypatch.setattr(module, "generate", self._again)
-        monkeypatch.setattr(module, "_said", self._said)
+        monkeypatch.setattr(retries, "generate", self._again)
+        monkeypatch.setattr(spills, "_warnings", self._said)
         self.made = generate(GEMM, OPTIONS)
 
     def _again(self, inputs: Inputs, *_: object) -> Generated:
@@ -71,7 +72,7 @@ def test_other_registers_for_the_groups_are_taken_at_once(
     granted = next(
         tuple(group.registers for group in other.groups)
         for more in (-step, step, 2 * step)
-        if (other := module.regranted(gemm.program, gemm.loops[0].problem.limits, {}, more)) is not None
+        if (other := regranted(gemm.program, gemm.loops[0].problem.limits, {}, more)) is not None
     )
     assert granted != plain
     compiler, known = Compiler(monkeypatch, granted=granted), place(gemm, OPTIONS)

@@ -8,8 +8,8 @@ import pytest
 
 from tests.kernels.programs import loops, program
 from twill.diagnostics import TwillError
-from twill.generation import built, persistence
 from twill.generation import generate as module
+from twill.generation import persistence, retries, spills
 from twill.generation.built import without_warnings
 from twill.generation.candidates import candidates, solved
 from twill.generation.generate import generate
@@ -140,8 +140,8 @@ def test_a_kernel_that_becomes_slower_without_spills_is_as_it_is_written(
     def said(made: Generated) -> tuple[str, ...]:
         return () if made is written else SPILLED
 
-    monkeypatch.setattr(built, "generate", again)
-    monkeypatch.setattr(built, "_said", said)
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
     found = without_warnings(replace(GEMM, subtile=1), OPTIONS, gemm, SPILLED)
     assert [persistent for _, persistent in tried] == [True] * 3
     assert found

@@ -8,9 +8,8 @@ import pytest
 
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
-from twill.generation import built as build
 from twill.generation import candidates as module
-from twill.generation import subtiles
+from twill.generation import spills, subtiles
 from twill.generation.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
@@ -205,7 +204,7 @@ def test_sub_tiles_are_taken_where_whole_tiles_spill(
     def said(made: Generated) -> Sequence[str]:
         return SPILLED if made.subtile in spilling else ()
 
-    monkeypatch.setattr(build, "_said", said)
+    monkeypatch.setattr(spills, "_warnings", said)
     made = without_warnings(GEMM, OPTIONS, gemm, SPILLED)
     assert made
     assert made.subtile == 2

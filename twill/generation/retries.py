@@ -1,0 +1,156 @@
+"""The kernels that are tried where ptxas spills registers or serializes MMAs, in their order: with sub-tiles,
+more warps, fewer thread blocks on an SM, fewer warp groups or registers, or in another form.
+
+`retries` takes the kernel with the warnings and gives a `Retry` for each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from math import inf
+from typing import Protocol
+
+from twill.generation.candidates import MORE_WARPS, Solve
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm
+from twill.generation.subtiles import COUNT
+from twill.inputs import Inputs
+
+FEW_BLOCKS = 2
+"""Thread blocks on an SM of which one is worth more than the registers of a thread that holds tiles."""
+FEWER_BLOCKS = 2
+"""How many numbers of thread blocks on an SM are tried."""
+LEAST_GROUPS = 2
+"""Warp groups that are tried at least: one that loads, one that computes."""
+FEWER = (0, 16, 32)
+"""Registers below the first number that is tried, by attempt."""
+SLOWER = 1.5
+"""How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
+is taken to be better (estimate)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retry:
+    """Another kernel to try."""
+
+    what: str
+    """What is tried, in words."""
+    why: str
+    """The note of the kernel, to which the warning is added that it avoids."""
+    make: Callable[[], Generated]
+    slowest: float = inf
+    """Simulated cycles of an SM for an iteration of each loop, above which the warning is better."""
+    searches: bool = True
+    """Its loops may have to be scheduled first."""
+
+
+class _Making(Protocol):
+    """Makes the kernel of changed inputs, with so many thread blocks on an SM at most."""
+
+    def __call__(self, changed: Inputs, most_blocks: int = ...) -> Callable[[], Generated]: ...
+
+
+def retries(
+    inputs: Inputs,
+    options: GenerateOptions,
+    made: Generated,
+    before: float,
+    on_progress: ProgressCallback,
+    solve: Solve,
+    far_too_much: bool = False,
+) -> Iterator[Retry]:
+    """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
+    its other forms come first, which need no search. Problems that were solved already are not solved
+    again."""
+    unchecked = replace(options, check=False, execute=False)
+
+    def making(changed: Inputs, most_blocks: int = options.lowering.most_blocks) -> Callable[[], Generated]:
+        lowering = replace(options.lowering, most_blocks=most_blocks)
+
+        def make() -> Generated:
+            wanted = replace(unchecked, lowering=lowering)
+            return generate(changed, wanted, on_progress, made.searched, None, solve)
+
+        return make
+
+    forms = {form: _other_form(made, form) for form in made.others}
+    yield from forms.values() if far_too_much else ()
+    if inputs.subtile is None and made.subtile == 1:
+        divided = making(replace(made.inputs, subtile=COUNT))
+        why = f"rows are divided into {COUNT} sub-tiles"
+        yield Retry(f"{COUNT} sub-tiles", why, divided, before)
+    if inputs.registers is not None:
+        return
+    yield from _coarser(inputs, made, making, SLOWER * before)
+    yield from _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
+    if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
+        whole = making(replace(made.inputs, subtile=1))
+        yield Retry("whole tiles", "whole tiles", whole, SLOWER * before)
+
+
+def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:
+    """With fewer thread blocks on an SM, more warps, both (as many warps of an SM hold tiles then), or fewer
+    warp groups: each thread has more registers, or less to hold."""
+    blocks = [
+        Retry(what, f"{what} at most", making(made.inputs, count), slowest)
+        for count in _fewer_blocks(made)
+        for what in [f"{count} thread blocks on an SM"]
+    ]
+    few = made.program.resident_blocks <= FEW_BLOCKS
+    yield from () if few else blocks
+    if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
+        what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
+        yield Retry(what, what, making(wider), slowest)
+        if count := made.program.resident_blocks // 2:
+            halved = f"{what}, {count} thread block{'s' if count > 1 else ''} on an SM"
+            yield Retry(halved, f"{halved} at most", making(wider, count), slowest)
+    yield from blocks if few else ()
+    for groups in _fewer_groups(inputs, made):
+        what = f"{groups} warp groups"
+        fewer = making(replace(made.inputs, groups=groups))
+        yield Retry(what, f"scheduled for {what}", fewer, slowest)
+
+
+def _by_registers(
+    made: Generated, making: _Making, forms: Mapping[Generated, Retry], slowest: float
+) -> Iterator[Retry]:
+    """Scheduled for fewer registers; of the other forms, those in `forms` as they are come first."""
+    first = pace_of_sm(made.others[0]) if made.others else slowest
+    for form in (made, *made.others):
+        limit = first if form is made else SLOWER * pace_of_sm(form)
+        other_form = "" if form is made else f"not {made.form}, "
+        if form in forms:
+            yield forms[form]
+        for registers in _fewer_registers(form):
+            what = f"{registers} registers per thread"
+            other = making(replace(form.inputs, registers=registers))
+            yield Retry(f"{other_form}{what}", f"{other_form}scheduled for {what}", other, limit)
+
+
+def _fewer_blocks(made: Generated) -> Iterator[int]:
+    """Numbers of thread blocks on an SM: each has more registers then."""
+    most = made.program.resident_blocks
+    yield from range(most - 1, max(0, most - 1 - FEWER_BLOCKS), -1)
+
+
+def _fewer_groups(inputs: Inputs, made: Generated) -> Iterator[int]:
+    """Numbers of warp groups where more than two compute: ptxas compiles all of them for the registers that
+    the thread block is launched with."""
+    most = max(len(one.solution.groups) for one in made.loops)
+    if inputs.groups is None:
+        yield from range(most - 1, LEAST_GROUPS - 1, -1)
+
+
+def _fewer_registers(made: Generated) -> Iterator[int]:
+    """Registers per thread to schedule for."""
+    scheduled = max(group.registers for one in made.loops for group in one.solution.groups)
+    yield from ((scheduled - 1) // 8 * 8 - fewer for fewer in FEWER)
+
+
+def _other_form(made: Generated, form: Generated) -> Retry:
+    why = f"not {made.form}"
+    return Retry(f"it {why}", why, partial(_itself, form), searches=False)
+
+
+def _itself(made: Generated) -> Generated:
+    return made

@@ -1,0 +1,138 @@
+"""The kernel of a schedule in the way that ptxas spills least: its lean form (`Program.lean`), and other
+registers for the groups that load.
+
+`compiled` builds a kernel; `least_spilled` takes a `Compiled` one and returns one.
+"""
+
+import os
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from twill.diagnostics import TwillError
+from twill.generation.checked_build import write_buildable
+from twill.generation.generated import Generated, source
+from twill.ir.program import Program
+from twill.launch.build import severity
+from twill.warp.thread_block import granted, regranted
+
+MOST_SPILLED = 1024
+"""Bytes spilled beyond which no other grant of registers is tried for the same schedule. Grants move some 48
+registers to a group, 192 bytes; of 5264 bytes 5184 remained, of 4464 bytes 1888 (Triton's attention tutorial,
+backward), each after seven runs of nvcc."""
+LEAN = "masks and offsets in fewer registers"
+STEPS = 3
+"""How many numbers of registers for groups that load are tried, more or fewer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compiled:
+    """A kernel that was built."""
+
+    made: Generated
+    said: tuple[str, ...]
+    """What ptxas warns of."""
+    changes: tuple[str, ...] = ()
+    """What is different, in words."""
+    loading: str = ""
+    """What is different in the registers of groups."""
+    what: str = ""
+    """The retry that it is of; empty for the schedule that there was before."""
+
+
+def compiled(made: Generated, changes: tuple[str, ...] = (), what: str = "") -> Compiled:
+    """A kernel with what ptxas warns of. Raises TwillError where it can not be built."""
+    return Compiled(made, _warnings(made), changes, what=what)
+
+
+def least_spilled(built: Compiled) -> Compiled:
+    """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
+    registers for the groups that load. As it is where far too much is spilled for that to help."""
+    return _regranted(_lean(built)) if built.said and not far_too_much(built.said) else built
+
+
+def _lean(built: Compiled) -> Compiled:
+    """The kernel with fewer registers for more instructions, where less is spilled so."""
+    changes = (*built.changes, LEAN)
+    other = printed(replace(built, changes=changes), replace(built.made.program, lean=True))
+    return built if other is None or severity(other.said) >= severity(built.said) else other
+
+
+def _regranted(built: Compiled) -> Compiled:
+    """The kernel with so many registers for its groups that load, and so few for those that compute, that
+    ptxas spills least: more for those that load first, then fewer; in steps that get smaller. The first
+    number of each kind is tried at the same time."""
+    if not built.said:
+        return built
+    step = built.made.loops[0].problem.limits.register_step
+    ways = (2 * step, -2 * step, step, -step)
+    with ThreadPoolExecutor(min(len(ways), os.cpu_count() or 1)) as threads:
+        first = dict(zip(ways, threads.map(partial(_with_more, built), ways), strict=True))
+    best = built
+    for way in ways[:2]:
+        other = first[way]
+        if other is not None and _spills_less(other, built):
+            best = _further(other, way, STEPS - 1)
+            break
+    for way in ways[2:]:
+        other = first[way] if best is built else _with_more(best, way) if best.said else None
+        best = other if other is not None and _spills_less(other, best) else best
+    return best
+
+
+def _spills_less(other: Compiled, built: Compiled) -> bool:
+    return severity(other.said) < severity(built.said)
+
+
+def _further(best: Compiled, more: int, steps: int) -> Compiled:
+    """The kernel with `more` registers for each thread that loads, as often as that spills less."""
+    for _ in range(steps):
+        other = _with_more(best, more) if best.said else None
+        if other is None or not _spills_less(other, best):
+            break
+        best = other
+    return best
+
+
+def _with_more(built: Compiled, more: int) -> Compiled | None:
+    """The kernel whose threads that load have `more` registers; None where that can not be built."""
+    made = built.made
+    scheduled = {group.id: group.registers for group in granted(made.loops)}
+    program = regranted(made.program, made.loops[0].problem.limits, scheduled, more)
+    if program is None:
+        return None
+    loading = max(group.registers for group in program.groups if group.only_moves)
+    return printed(replace(built, loading=registers_in_words(loading)), program)
+
+
+def registers_in_words(registers: int) -> str:
+    return f"{registers} registers for each thread that loads"
+
+
+def printed(built: Compiled, program: Program) -> Compiled | None:
+    """The kernel of another program, built; None where it is the same, or can not be built."""
+    cuda = source(program, built.made.loops)
+    if cuda == built.made.cuda:
+        return None
+    other = replace(built.made, program=program, cuda=cuda)
+    try:
+        return replace(built, made=other, said=_warnings(other))
+    except TwillError:
+        return None
+
+
+def far_too_much(said: Sequence[str]) -> bool:
+    """Whether more is spilled than another grant of registers helps against."""
+    return severity(said)[1] > MOST_SPILLED
+
+
+def _warnings(made: Generated) -> tuple[str, ...]:
+    """What ptxas warns of."""
+    from twill.launch.build import tried
+
+    with TemporaryDirectory() as folder:
+        write_buildable(made, Path(folder))
+        return tried(Path(folder))
