@@ -16,10 +16,20 @@ NEVER = -(1 << 60)
 def anchor(problem: Problem, interval: Time) -> int:
     """The operation with the longest reservation; of several, the one in the circuit with the least slack at
     this interval, and of these the first."""
+    tied = _longest(problem)
+    return tied[0] if len(tied) == 1 else max(tied, key=_circuits(problem, interval, tied).__getitem__)
+
+
+def foremost(problem: Problem) -> int:
+    """The first operation with the longest reservation: counted from it, the shortest schedule is proven
+    soonest."""
+    return _longest(problem)[0]
+
+
+def _longest(problem: Problem) -> list[int]:
     longest = [max((use.cycles for use in op.reservations), default=0) for op in problem.operations]
     most = max(longest)
-    tied = [op for op, cycles in enumerate(longest) if cycles == most]
-    return tied[0] if len(tied) == 1 else max(tied, key=_circuits(problem, interval, tied).__getitem__)
+    return [op for op, cycles in enumerate(longest) if cycles == most]
 
 
 def _circuits(problem: Problem, interval: Time, ops: list[int]) -> dict[int, Time]:

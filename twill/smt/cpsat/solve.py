@@ -41,10 +41,15 @@ class Built:
 
 
 def build(
-    problem: Problem, interval: Time, in_flight: int, joint: bool, late: Callable[[], bool] = lambda: False
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    joint: bool,
+    late: Callable[[], bool] = lambda: False,
+    to_improve: bool = False,
 ) -> Built:
     """State every rule at this interval. Raises `StoppedError` once it is late."""
-    v = Variables(problem, interval, in_flight, joint, late)
+    v = Variables(problem, interval, in_flight, joint, late, to_improve)
     timing.state(v)
     if not joint:
         return Built(v, [], [])
@@ -224,7 +229,7 @@ def improve(
     began = time.monotonic()
     most = in_flight if goal in ("channels", "stages") else found.in_flight(problem)
     try:
-        built = build(problem, found.interval, most, joint, _clock(began, budget))
+        built = build(problem, found.interval, most, joint, _clock(began, budget), to_improve=True)
     except StoppedError:
         return found, False
     _narrow(built, tactics)

@@ -5,7 +5,7 @@ from itertools import combinations
 
 from ortools.sat.python import cp_model
 
-from twill.engine.anchor import anchor
+from twill.engine.anchor import anchor, foremost
 from twill.ir.problem import Edge, Reservation, Time, Unit
 from twill.modulo.bounds import work
 from twill.smt.cpsat.variables import Variables, negate
@@ -141,4 +141,5 @@ def span(v: Variables) -> None:
         v.model.add(start >= v.first)
         v.model.add(start + op.duration <= v.first + v.length)
     if not v.problem.starts and v.problem.operations:
-        v.model.add(v.residue[anchor(v.problem, v.interval)] == 0)
+        op = foremost(v.problem) if v.to_improve else anchor(v.problem, v.interval)
+        v.model.add(v.residue[op] == 0)

@@ -36,6 +36,8 @@ class Variables:
     late: Callable[[], bool] = lambda: False
     """Whether to give up; checked once for every operation and family of rules, as large models take seconds
     to state."""
+    to_improve: bool = False
+    """Whether an answer is made better, not found or refuted: what starts are counted from differs."""
     model: cp_model.CpModel = field(default_factory=cp_model.CpModel)
     _same: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
     _before: dict[tuple[int, int], Literal] = field(default_factory=dict[tuple[int, int], Literal])
