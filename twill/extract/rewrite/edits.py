@@ -68,6 +68,11 @@ def added(first: str, second: str, kind: str) -> str:
     return computed("addi", first, second, kind)
 
 
+def sign_extended(value: str, narrow: str, wide: str) -> str:
+    """A wider integer, or a tile of them."""
+    return f"arith.extsi {value} : {narrow} to {wide}"
+
+
 def computed(word: str, first: str, second: str, kind: str) -> str:
     """The text of an operation of `arith` on two values of a type, such as `subi`."""
     return f"arith.{word} {first}, {second} : {kind}"

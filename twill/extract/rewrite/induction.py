@@ -24,6 +24,7 @@ from twill.extract.rewrite.edits import (
     edited,
     listed,
     mentions,
+    sign_extended,
     text_of,
 )
 from twill.extract.rewrite.makers import Makers, makers_of
@@ -243,7 +244,7 @@ def _moved(out: _Writer, step: Value, type: str, count: tuple[str, str], wide: s
     same = _everywhere(out, step, wide)
     if same is not None:
         return out.op(f"tt.splat {out.op(f'arith.muli {times}, {same} : {wide}')} : {wide} -> {tile}"), tile
-    wider = step.name if wide == dtype.name else out.op(f"arith.extsi {step.name} : {type} to {tile}")
+    wider = step.name if wide == dtype.name else out.op(sign_extended(step.name, type, tile))
     spread = out.op(f"tt.splat {times} : {wide} -> {tile}")
     return out.op(computed("muli", spread, wider, tile)), tile
 
@@ -263,9 +264,9 @@ def _cast(out: _Writer, value: str, kind: str, wanted: str) -> str:
         return value
     if "index" in (kind, wanted):
         return out.op(f"arith.index_cast {value} : {kind} to {wanted}")
-    return out.op(
-        f"arith.{'extsi' if int(wanted[1:]) > int(kind[1:]) else 'trunci'} {value} : {kind} to {wanted}"
-    )
+    if int(wanted[1:]) > int(kind[1:]):
+        return out.op(sign_extended(value, kind, wanted))
+    return out.op(f"arith.trunci {value} : {kind} to {wanted}")
 
 
 # --- what becomes of the loop -----------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from twill.extract.rewrite.edits import (
     edited,
     listed,
     mentions,
+    sign_extended,
     text_of,
 )
 from twill.extract.rewrite.induction import without_stale
@@ -114,7 +115,7 @@ class _Steps:
             return None
         if same.type.name == OFFSET:
             return same.name
-        return self._op(f"arith.extsi {same.name} : {same.type.name} to {OFFSET}")
+        return self._op(sign_extended(same.name, same.type.name, OFFSET))
 
     def _everywhere(self, value: Value) -> Value | None:
         """What a tile is everywhere."""
@@ -197,4 +198,4 @@ def _yield(module: Module, op: Op, sums: Sequence[tuple[int, _Steps, str]]) -> s
     types = list(listed(text_of(module, op).rpartition(" : ")[2]))
     for position, _, total in sums:
         values[position], types[position] = total, OFFSET
-    return f"scf.yield {', '.join(values)} : {', '.join(types)}"
+    return f"{op.name} {', '.join(values)} : {', '.join(types)}"
