@@ -4,7 +4,7 @@
 two arrays element by element, without going through them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from re import search
 from typing import TypeAlias
@@ -19,16 +19,22 @@ REMEMBERED = 4096
 
 def refuse(pairs: Sequence[Apart], arrays: Mapping[str, Array]) -> None:
     """Raises TwillError where two arrays share memory that must not."""
+    for pair in overlapping(pairs, arrays):
+        raise TwillError(
+            f"argument `{pair.stored}`: it overlaps `{pair.other}`, and the kernel stores to it",
+            help=(
+                f"pass a copy as `{pair.other}`: the kernel loads ahead of what it stores, so that what"
+                " is loaded may be old or new"
+            ),
+        )
+
+
+def overlapping(pairs: Sequence[Apart], arrays: Mapping[str, Array]) -> Iterator[Apart]:
+    """The pairs whose arrays share memory that must not; what is not in `arrays` shares none."""
     for pair in pairs:
         one, other = arrays.get(pair.stored), arrays.get(pair.other)
         if one is not None and other is not None and wrong(pair, one, other):
-            raise TwillError(
-                f"argument `{pair.stored}`: it overlaps `{pair.other}`, and the kernel stores to it",
-                help=(
-                    f"pass a copy as `{pair.other}`: the kernel loads ahead of what it stores, so that what"
-                    " is loaded may be old or new"
-                ),
-            )
+            yield pair
 
 
 def wrong(pair: Apart, one: Array, other: Array) -> bool:

@@ -17,7 +17,7 @@ from twill.ir.apart import Apart
 from twill.launch.arrays import Array, Passed
 from twill.launch.load import C_TYPES
 from twill.launch.manifest import Argument, Manifest
-from twill.launch.overlap import wrong
+from twill.launch.overlap import overlapping
 
 TYPES: Mapping[str, str] = {
     "fp16": "f16",
@@ -155,11 +155,7 @@ def arrays_apart(
         except (AttributeError, TypeError):  # an address, or None
             pass
         arrays = {name: _array(passed[at], _at(leaf)(values)) for name, at, leaf in places if passed[at]}
-        return not any(
-            wrong(pair, arrays[pair.stored], arrays[pair.other])
-            for pair in manifest.apart
-            if pair.stored in arrays and pair.other in arrays
-        )
+        return next(overlapping(manifest.apart, arrays), None) is None
 
     return apart
 

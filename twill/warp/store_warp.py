@@ -12,6 +12,7 @@ from dataclasses import replace
 from twill.ir.loop import MemDesc, NvmmaShared, Op, Tensor, TensorDesc, Value
 from twill.ir.schedule import WARPGROUP
 from twill.ir.schedule import Group as Granted
+from twill.ops.pointers import beginning
 from twill.ops.row import Role
 from twill.ops.table import names, role
 from twill.warp.dataflow import STORES, Code
@@ -22,8 +23,6 @@ ACCESSES = frozenset[Role](
     ("tma_load", "tma_store", "tma_reduce", "pointer_load", "pointer_store", "atomic", "atomic_exchange")
 )
 """Operations on global memory."""
-POINTERS = frozenset[Role](("descriptor", "address", "splat", "broadcast", "expand", "bitcast", "layout"))
-"""Through which the first operand is followed to the pointer of an access."""
 SLOTS = 2
 """Slots of a loaded channel that a store warp may not cost: with less, loads no longer overlap MMAs."""
 
@@ -78,11 +77,7 @@ def alike(one: Op, other: Op) -> bool:
 def pointer(code: Code, op: Op) -> Value | None:
     """The argument of the function through which an operation accesses memory; None where that is not
     known."""
-    value = op.operands[0]
-    while (maker := code.maker(value)) is not None:
-        if role(maker) not in POINTERS:
-            return None
-        value = maker.operands[0]
+    value = beginning(op, code.maker)
     return value if any(value is argument for argument in code.function.args) else None
 
 

@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Tensor, TensorDesc, Value
+from twill.ops.pointers import POINTERS
 from twill.ops.table import lookup, role
 from twill.warp.dataflow import EFFECTS, LOAD, Code, ordering
 from twill.warp.disjoint import disjoint
-from twill.warp.store_warp import POINTERS, alike
+from twill.warp.store_warp import alike
 
 HELP = "keep it in registers, or put tl.debug_barrier() behind the stores and before a loop that loads it"
 GROUPS = "give --groups 2: then one group computes and stores"

@@ -102,14 +102,9 @@ def resolve(name: str, parameters: Iterable[Parameter], *settings: Mapping[str, 
     """The instance of kernel `name` that `settings` name, later ones first."""
     known = {parameter.name: parameter for parameter in parameters}
     merged = {key: value for layer in (defaults(known.values()), *settings) for key, value in layer.items()}
-    merged |= {
-        key: dtype(merged[key]) or merged[key]
-        for key, one in known.items()
-        if key in merged and at_run_time(one, merged[key])
-    }
-    types = {
-        key: str(merged[key]) for key, one in known.items() if key in merged and at_run_time(one, merged[key])
-    }
+    passed = [key for key, one in known.items() if key in merged and at_run_time(one, merged[key])]
+    types = {key: dtype(merged[key]) or str(merged[key]) for key in passed}
+    merged |= types
     options = {key: merged.get(key, default) for key, default in OPTIONS.items() if key not in types}
     complaints = [
         *(

@@ -19,6 +19,7 @@ from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, text_of
 from twill.extract.rewrite.makers import Makers, makers_of
 from twill.ir.distribution import distribution
 from twill.ir.loop import Block, Function, Module, Op, Tensor
+from twill.ops.pointers import beginning
 from twill.ops.row import Role
 from twill.ops.table import lookup, repeatable, role, writes_global
 
@@ -32,10 +33,6 @@ holds six thread blocks instead of seven.)"""
 SHORT = 8
 """Iterations (as in `twill.persistence`)."""
 _STORES: frozenset[Role] = frozenset({"tma_store", "pointer_store"})
-_POINTERS: frozenset[Role] = frozenset(
-    {"descriptor", "address", "splat", "broadcast", "expand", "bitcast", "layout"}
-)
-"""Through which the first operand of an access is followed to an argument (as in `twill.warp.store_warp`)."""
 _ENDS: frozenset[Role] = frozenset({"assert", "async_copy", "return", "yield", "condition"})
 
 
@@ -94,12 +91,8 @@ class _Arguments:
 
     def of(self, op: Op) -> int | None:
         """The argument, by id; None where that is not known."""
-        value = op.operands[0]
-        while (maker := self._makers.by_value.get(value.id)) is not None:
-            if role(maker) not in _POINTERS:
-                return None
-            value = maker.operands[0]
-        return value.id if value.id in self._arguments else None
+        value = beginning(op, lambda value: self._makers.by_value.get(value.id))
+        return value.id if value is not None and value.id in self._arguments else None
 
 
 def _apart(stored: Sequence[int | None], loaded: Sequence[int | None]) -> bool:
