@@ -12,19 +12,19 @@ from dataclasses import dataclass, replace
 from twill.engine.partitions import Labels, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Bounds, Reason, Result, Solution, Status
+from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Report
 from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
-from twill.smt.causes import cause
 from twill.smt.cpsat import Tactics
 from twill.smt.early import early, soon
-from twill.smt.explain import explain
 from twill.smt.largest import largest
 from twill.smt.lowest import hopeless, lowest
+from twill.smt.outcome import outcome, time_note
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
 from twill.smt.race import LARGE, QUICK, Race, Stage, decide
+from twill.smt.reasons import reasons
 from twill.smt.relax import Projection, projections
 from twill.smt.setting import Evidence, Setting
 from twill.smt.symmetry import families
@@ -76,8 +76,8 @@ def search(
     setting = replace(setting, in_flight=deciding.in_flight)
     stopped = evidence.open and deciding.remaining <= 0
     evidence, notes = _polished(setting, evidence)
-    result = _result(setting, evidence, begin.bounds, (*notes, *_time_note(setting, stopped)))
-    return replace(result, reasons=_reasons(setting, evidence, result))
+    result = outcome(setting, evidence, begin.bounds, (*notes, *time_note(setting, stopped)))
+    return replace(result, reasons=reasons(setting, evidence, result))
 
 
 def at_bound(
@@ -353,96 +353,3 @@ def _polished(setting: Setting, evidence: Evidence) -> tuple[Evidence, tuple[str
     best, unproven = Polish(setting, best).run()
     setting.tell("improved", "cpsat", best.interval)
     return replace(evidence, best=best), tuple(f"least {goal} not proven" for goal in unproven)
-
-
-def _result(setting: Setting, evidence: Evidence, lower: Bounds, notes: tuple[str, ...]) -> Result:
-    """The answer with its evidence."""
-    partly = evidence.partly
-    on_the_way = (partly,) if partly and partly.interval >= evidence.low else ()
-    notes = (*notes, *_flight_note(setting, evidence, lower))
-    return Result(
-        setting.problem,
-        _status(evidence),
-        lower,
-        evidence.low,
-        evidence.best,
-        (*evidence.refuted, *on_the_way),
-        (),
-        notes,
-        max_in_flight=setting.in_flight,
-    )
-
-
-def _time_note(setting: Setting, stopped: bool) -> tuple[str, ...]:
-    """Where the wall-clock limit, and no budget of work, ended the search or what simplifies the answer."""
-    limit = setting.options.time_limit
-    return (f"stopped at the time limit of {limit:g} s",) if stopped or setting.remaining <= 0 else ()
-
-
-def _flight_note(setting: Setting, evidence: Evidence, lower: Bounds) -> tuple[str, ...]:
-    """Where the answer has as many iterations in flight as were considered, and more of them are not ruled
-    out."""
-    best = evidence.best
-    if best is None or best.interval <= lower.value or best.in_flight(setting.problem) < setting.in_flight:
-        return ()
-    return (
-        (
-            f"the answer has all {setting.in_flight} iterations in flight that were considered; more may be"
-            " faster"
-        ),
-    )
-
-
-def _status(evidence: Evidence) -> Status:
-    if evidence.best:
-        return "optimal" if evidence.low >= evidence.best.interval else "feasible"
-    return "infeasible" if evidence.low > evidence.top else "unknown"
-
-
-# --- why the interval is above its bound ------------------------------------------------------------------
-
-
-def _reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reason, ...]:
-    """What keeps the interval above what timing alone allows: resources that are proven to, else families
-    that do together."""
-    target, best = result.bounds.value, evidence.best
-    above = best is None or best.interval > target
-    if not (setting.joint and setting.options.explain and above and setting.remaining > 0):
-        return ()
-    setting.tell("note", "cpsat", target, "which constraints keep the interval above its bound?")
-
-    def refutes(problem: Problem, interval: Time, in_flight: int) -> bool:
-        return cpsat.attempt(problem, interval, in_flight, budget=setting.budget(WORK)).refuted
-
-    def quick(problem: Problem, interval: Time) -> Solution | None:
-        return _quick(setting, problem, interval)
-
-    proven = tuple(
-        cause(projection, worst, target, setting.in_flight, refutes) for projection, worst in evidence.binding
-    )
-    if any(worst + 1 >= evidence.low for _, worst in evidence.binding):
-        return proven
-    below = best.interval - 1 if best else target
-    together = explain(result, target, quick)
-    if together or below <= target:
-        return proven + together
-    nearer = explain(result, below, quick)
-    return proven + tuple(replace(reason, text=f"at {below} already: {reason.text}") for reason in nearer)
-
-
-def _quick(setting: Setting, problem: Problem, interval: Time) -> Solution | None:
-    """A schedule found in a share of work: under natural partitions, then freely."""
-    if setting.remaining <= 0:
-        return None
-    problems = [under(problem, labels) for labels in partitions(problem)]
-    probes = [
-        (one, in_flight, WORK / 8)
-        for in_flight in sorted({setting.few(interval), setting.in_flight})
-        for one in problems
-    ]
-    for one, in_flight, work in (*probes, (problem, setting.in_flight, WORK / 4)):
-        budget = setting.budget(work)
-        found = cpsat.attempt(one, interval, in_flight, budget=budget, tactics=FINDING).solution
-        if found:
-            return found
-    return None
