@@ -6,14 +6,12 @@ read first and overridden table by table.
 """
 
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, TypeAlias, Union, get_args, get_origin, get_type_hints
 
+from twill.costs.toml import Keys, Mistake, Reader, Text, Toml
 from twill.diagnostics import Location, TwillError
 from twill.ir.machine import (
     Contention,
@@ -34,11 +32,6 @@ SCHEMA = "twill.machine/1"
 
 DEFAULTS: Mapping[str, str] = {"sm90": "h200", "sm100": "b200"}
 """The machine that stands for an architecture."""
-
-Toml: TypeAlias = Any
-"""What a TOML document holds; `_Converter` checks it."""
-Path_ = tuple[str, ...]
-"""Keys from the top of the file to a value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +126,7 @@ def load(name_or_path: str | Path) -> Machine:
 def parse(text: str, file: str) -> Machine:
     """The machine that the text of a file describes; `file` names it in errors and is where a `base` is
     looked for first."""
-    texts = [_Text(text, file)]
+    texts = [Text(text, file)]
     data = texts[0].data()
     if isinstance(base := data.pop("base", None), str):
         texts.append(_base(base, texts[0]))
@@ -141,7 +134,7 @@ def parse(text: str, file: str) -> Machine:
         if "base" in inherited:
             raise TwillError("a base cannot have a base itself", texts[1].place(("base",)))
         data = _overlay(inherited, data)
-    reader = _Reader()
+    reader = Reader()
     made = reader.structure(File, data, ())
     mistakes = reader.mistakes or list(_contradictions(made))
     if mistakes:
@@ -149,10 +142,10 @@ def parse(text: str, file: str) -> Machine:
     return _machine(made, file)
 
 
-def _base(name: str, text: "_Text") -> "_Text":
+def _base(name: str, text: Text) -> Text:
     for path in (Path(text.file).parent / f"{name}.toml", folder() / f"{name}.toml"):
         if path.is_file():
-            return _Text(path.read_text(encoding="utf-8"), str(path))
+            return Text(path.read_text(encoding="utf-8"), str(path))
     raise TwillError(
         f"no machine {name!r} to base this one on",
         text.place(("base",)),
@@ -198,8 +191,6 @@ def _machine(made: File, file: str) -> Machine:
 
 
 # --- mistakes ---------------------------------------------------------------------------------------------
-
-Mistake = tuple[Path_, str]
 
 
 def _contradictions(made: File) -> Iterator[Mistake]:
@@ -286,7 +277,7 @@ def _cost_mistakes(name: str, cost: Cost, units: Mapping[str, _Unit]) -> Iterato
         yield ("costs", name, "warps"), "must be 1, 4 or 8; leave it out for the width of the module"
 
 
-def _raise(mistakes: list[Mistake], texts: "list[_Text]") -> None:
+def _raise(mistakes: list[Mistake], texts: list[Text]) -> None:
     """One error for all mistakes, in the order of the file."""
     placed = sorted(((_where(path, texts), message) for path, message in mistakes), key=lambda m: m[0])
     (first, message), *others = placed
@@ -294,7 +285,7 @@ def _raise(mistakes: list[Mistake], texts: "list[_Text]") -> None:
     raise TwillError("\n".join(lines), first, help="docs/costs.md describes machine files")
 
 
-def _where(path: Path_, texts: "list[_Text]") -> Location:
+def _where(path: Keys, texts: list[Text]) -> Location:
     """The place of a key: in the file itself if it has it, otherwise in its base, otherwise the nearest table
     around it."""
     for length in range(len(path), 0, -1):
@@ -302,139 +293,3 @@ def _where(path: Path_, texts: "list[_Text]") -> Location:
             if found := text.find(path[:length]):
                 return found
     return Location(texts[0].file, 1)
-
-
-# --- the text ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    """A file, and where its keys stand: `tomllib` tells values, not places."""
-
-    text: str
-    file: str
-
-    def data(self) -> dict[str, Toml]:
-        try:
-            return tomllib.loads(self.text)
-        except tomllib.TOMLDecodeError as error:
-            found = re.search(r"(.*) \(at line (\d+), column (\d+)\)", str(error))
-            message, line, column = (
-                (found[1], int(found[2]), int(found[3]))
-                if found
-                else (str(error), self.text.count("\n") + 1, 1)
-            )
-            lines = self.text.splitlines()
-            raise TwillError(
-                message,
-                Location(self.file, line, column),
-                text=lines[line - 1] if line <= len(lines) else None,
-            ) from None
-
-    def place(self, path: Path_) -> Location:
-        return self.find(path) or Location(self.file, 1)
-
-    def find(self, path: Path_) -> Location | None:
-        """Where a table begins, or a key stands inside its table; a key of an inline table is found in its
-        line."""
-        table: Path_ = ()
-        for number, line in enumerate(self.text.splitlines(), 1):
-            if header := re.match(r"\s*\[+([^\]]+)\]", line):
-                table = tuple(part.strip().strip("\"'") for part in header[1].split("."))
-                if table == path:
-                    return Location(self.file, number, 1)
-            elif path[: len(table)] == table and (column := _key_column(line, path[len(table) :])):
-                return Location(self.file, number, column)
-        return None
-
-
-def _key_column(line: str, keys: Path_) -> int | None:
-    """The column of the last of nested `keys` in a line `first = { second = ... }`."""
-    position = 0
-    for depth, key in enumerate(keys):
-        opening = r"\s*" if depth == 0 else r".*?[{,]\s*"
-        found = re.compile(rf"{opening}(?P<key>[\"']?{re.escape(key)}[\"']?)\s*=").match(line, position)
-        if found is None:
-            return None
-        position = found.start("key") if depth == len(keys) - 1 else found.end()
-    return position + 1 if keys else None
-
-
-# --- structure --------------------------------------------------------------------------------------------
-
-_WORDS = {int: "an integer", float: "a number", str: "a string", bool: "true or false"}
-
-
-@dataclass(slots=True)
-class _Reader:
-    """Fits plain data to dataclasses, noting every mistake on the way."""
-
-    mistakes: list[Mistake] = field(default_factory=list[Mistake])
-
-    def structure(self, type: Any, data: Toml, path: Path_) -> Any:
-        """`data` as a value of `type`; what cannot be fitted is noted and left out."""
-        arguments = get_args(type)
-        match get_origin(type) or type:
-            case origin if origin in (Union, UnionType):
-                return self._either(arguments, data, path)
-            case origin if origin is tuple:
-                return tuple(
-                    self.structure(arguments[0], item, path)
-                    for item in self._expect(list, data, path, "a list")
-                )
-            case origin if origin is Mapping:
-                items = self._expect(dict, data, path, "a table").items()
-                return {key: self.structure(arguments[1], item, (*path, key)) for key, item in items}
-            case origin if hasattr(origin, "__dataclass_fields__"):
-                return self._record(origin, self._expect(dict, data, path, "a table"), path)
-            case origin:
-                return self._plain(origin, data, path)
-
-    def _either(self, options: tuple[Any, ...], data: Toml, path: Path_) -> Any:
-        """A table where one fits, otherwise the first plain type."""
-        options = tuple(option for option in options if option is not NoneType)
-        tables = [
-            option
-            for option in options
-            if isinstance(data, dict) and (get_origin(option) or hasattr(option, "__dataclass_fields__"))
-        ]
-        return self.structure((tables or options)[0], data, path)
-
-    def _record(self, type: Any, data: Mapping[str, Toml], path: Path_) -> Any:
-        hints = get_type_hints(type)
-        known = {f.name: f for f in fields(type) if f.init}
-        self.mistakes += [
-            ((*path, key), f"unknown key {key!r}; known: {', '.join(known)}")
-            for key in data
-            if key not in known
-        ]
-        missing = [
-            name
-            for name, f in known.items()
-            if name not in data and f.default is MISSING and f.default_factory is MISSING
-        ]
-        self.mistakes += [((*path, name), f"{name!r} is missing in {_table(path)}") for name in missing]
-        values = {
-            key: self.structure(hints[key], value, (*path, key))
-            for key, value in data.items()
-            if key in known
-        }
-        return None if missing else type(**values)
-
-    def _plain(self, type: Any, data: Toml, path: Path_) -> Any:
-        fits = isinstance(data, (int, float) if type is float else type) and (
-            type is bool or not isinstance(data, bool)
-        )
-        if not fits:
-            self.mistakes.append((path, f"{path[-1]!r} must be {_WORDS[type]}, not {data!r}"))
-        return data
-
-    def _expect(self, type: Any, data: Toml, path: Path_, word: str) -> Any:
-        if isinstance(data, type):
-            return data
-        self.mistakes.append((path, f"{path[-1]!r} must be {word}, not {data!r}"))
-        return type()
-
-
-def _table(path: Path_) -> str:
-    return f"[{'.'.join(path)}]" if path else "the file"
