@@ -16,9 +16,9 @@ from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import ORDERED, Array
 from twill.emulate.opcodes.atomic import FUNCTIONS, joined
-from twill.emulate.opcodes.barrier import find_async
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
+from twill.emulate.opcodes.mbarrier import find_async
 from twill.emulate.opcodes.memory import OFFSET, Where, where
 from twill.emulate.opcodes.windows import CVTA
 from twill.emulate.ptx.syntax import Instruction

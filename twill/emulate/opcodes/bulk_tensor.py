@@ -15,7 +15,6 @@ from twill.emulate.machine.asynchronous import Operation, Store
 from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import Array
-from twill.emulate.opcodes.barrier import find_async, visit
 from twill.emulate.opcodes.boxes import box, read_box, swizzled, write_box
 from twill.emulate.opcodes.bulk import (
     arriving,
@@ -31,6 +30,7 @@ from twill.emulate.opcodes.bulk import (
 )
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
+from twill.emulate.opcodes.mbarrier import find_async, visit
 from twill.emulate.opcodes.memory import OFFSET, Where, load, store, where
 from twill.emulate.opcodes.windows import CVTA, WINDOWS
 from twill.emulate.ptx.syntax import Address, Instruction, Operand

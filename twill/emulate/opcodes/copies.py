@@ -14,9 +14,9 @@ from twill.emulate.machine.asynchronous import Operation
 from twill.emulate.machine.barriers import Mbarrier
 from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import ORDERED, Array
-from twill.emulate.opcodes.barrier import each, find
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
+from twill.emulate.opcodes.mbarrier import each, find
 from twill.emulate.opcodes.memory import aligned, load_global, reach, selected, shared_parts, where
 from twill.emulate.ptx.syntax import Instruction, Integer, Register
 

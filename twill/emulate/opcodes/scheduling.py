@@ -15,9 +15,9 @@ from twill.emulate.machine.asynchronous import Operation
 from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import Array
-from twill.emulate.opcodes.barrier import find_async
 from twill.emulate.opcodes.bulk import arriving, destination, lane_value, launched, one_lane, shared_address
 from twill.emulate.opcodes.lift import get, lift, put
+from twill.emulate.opcodes.mbarrier import find_async
 from twill.emulate.opcodes.memory import items, where
 from twill.emulate.ptx.syntax import Instruction, Sink
 

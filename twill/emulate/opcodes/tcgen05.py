@@ -19,11 +19,11 @@ from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import CARRIED, ORDERED, Array
 from twill.emulate.memory.tensor import Cells, block
 from twill.emulate.numeric.formats import FORMATS, table
-from twill.emulate.opcodes.barrier import find
 from twill.emulate.opcodes.bulk import lane_value, one_lane, shared_address
 from twill.emulate.opcodes.descriptors import KINDS, Kind, Shape, descriptor, shape
 from twill.emulate.opcodes.integer import immediate
 from twill.emulate.opcodes.lift import get
+from twill.emulate.opcodes.mbarrier import find
 from twill.emulate.opcodes.memory import Where, items, reach, where
 from twill.emulate.opcodes.operands import Descriptor, matrix, narrow, pieces, values
 from twill.emulate.opcodes.tensor import Issuer, access, group_of, memory, pair, pipelined, split, view
