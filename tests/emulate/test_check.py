@@ -46,6 +46,14 @@ def test_additions_in_16_bits_may_come_in_another_order() -> None:
     assert TOLERANCE["f32"] < run.error < TOLERANCE["bf16"]
 
 
+def test_sums_of_columns_are_completed_between_warps_after_the_loop() -> None:
+    """Each thread adds up its own; the warps exchange theirs through the group's scratch buffer."""
+    kernel = "summed_transposed"
+    run = check(program(kernel), loops(kernel)[1], target("sm90").source(program(kernel)), lambda what: None)
+    assert run.values == 64 * 64 + 64
+    assert run.error < TOLERANCE["f32"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [("fence_async_shared();", "", "the generated kernel is wrong: the async proxy reads byte")],

@@ -1154,6 +1154,25 @@ def summed_columns(
 
 
 @triton.jit
+def summed_transposed(
+    a, b, c, sums, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T, and the sums of the squares of b's rows: each is in one warp as it is loaded, and in several as it is held."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k = tl.arange(0, BLOCK_K)
+    acc, total = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        y = tl.load(b + (i + k)[:, None] + n[None, :] * K)
+        acc = tl.dot(tl.load(a + m[:, None] * K + (i + k)[None, :]), y.to(tl.float16), acc)
+        total += tl.sum(y * y, 0)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+    tl.store(sums + tl.program_id(0) * N + n, total)
+
+
+@triton.jit
 def scored(
     q, k, ends, c, N, QUERIES: tl.constexpr, HEADS: tl.constexpr, BLOCK_N: tl.constexpr, DIM: tl.constexpr
 ):  # fmt: skip
@@ -2333,6 +2352,15 @@ TWILL = {
     },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
+    "summed_transposed": {
+        **HALF,
+        **dict.fromkeys(("b", "sums", "c"), "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 8,
+    },
     "summed_columns": {
         **HALF,
         **dict.fromkeys(("sums", "c"), "*fp32:16"),
@@ -2535,6 +2563,7 @@ VARIANTS = {
     "scored": ("scored", {}),
     "summed_columns": ("summed_columns", {}),
     "summed_columns_16": ("summed_columns", {"BLOCK_K": 16}),
+    "summed_transposed": ("summed_transposed", {}),
     "noted": ("noted", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),

@@ -161,7 +161,7 @@ def _finalize(emitter: Emitter, register: Register, op: Op) -> list[str]:
         vector = holding(result)
         assert isinstance(vector, Spread)
         return shared_between(op, name, form, vector, scope.scratch, scope.group_barrier())
-    return exchanged(op, name, form, "", "")
+    return exchanged(op, name, form, scope.scratch, scope.group_barrier())
 
 
 def _copy(
