@@ -3,6 +3,7 @@ in which it does is caught."""
 
 from collections.abc import Callable
 from random import Random
+from threading import Barrier, Event
 
 import pytest
 from ortools.sat.python import cp_model
@@ -10,7 +11,7 @@ from pysat.solvers import Solver
 
 from tests.samples import attention
 from tests.smt.test_boolean import pigeons
-from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove, first_conclusive
+from twill.engine.parallel import NOTHING, Cores, Step, Stop, find_and_prove, first_conclusive
 from twill.engine.probe import Budget, Feasible, Probe, Refuted, Unknown
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
@@ -121,12 +122,7 @@ def test_the_result_does_not_depend_on_the_jobs(seed: int) -> None:
     provers = [step(random.choice((conclusive, Unknown(), Unknown())), f"p{i}") for i in range(3)]
 
     def both(jobs: int) -> Probe:
-        return find_and_prove(
-            lambda stop: first_conclusive(finders, jobs, stop),
-            lambda stop: first_conclusive(provers, jobs, stop),
-            jobs,
-            Stop(),
-        )
+        return find_and_prove(finders, provers, jobs, Stop())
 
     assert len({both(jobs) for jobs in (1, 2, 3, 8)}) == 1
 
@@ -137,4 +133,30 @@ def test_a_refutation_stops_the_search_for_a_schedule() -> None:
             pass
         return NOTHING
 
-    assert find_and_prove(hunt, step(Refuted(), "proof"), 2, Stop()) == Probe(Refuted(), "proof")
+    assert find_and_prove([hunt], [step(Refuted(), "proof")], 2, Stop()) == Probe(Refuted(), "proof")
+
+
+def test_proofs_take_the_cores_of_a_search_that_has_ended() -> None:
+    """Two proofs that wait for each other end only side by side."""
+    ended, meeting = Event(), Barrier(2, timeout=20)
+
+    def proof(stop: Stop) -> Probe:
+        meeting.wait()
+        return Probe(Refuted(), "proof") if ended.is_set() else NOTHING
+
+    def hunt(stop: Stop) -> Probe:
+        ended.set()
+        return NOTHING
+
+    assert find_and_prove([hunt], [proof, proof], 2, Stop()).refuted
+
+
+def test_no_step_begins_behind_a_conclusive_one() -> None:
+    begun: list[str] = []
+
+    def noted(stop: Stop) -> Probe:
+        begun.append("late")
+        return NOTHING
+
+    assert first_conclusive([step(Refuted(), "first"), noted], Cores(1), Stop()).engine == "first"
+    assert not begun

@@ -1,3 +1,4 @@
+# pyright: reportPrivateUsage=false
 """Every number of slots refuted by itself: no schedule is lost, and what resists as a whole is refuted."""
 
 from dataclasses import replace
@@ -8,9 +9,12 @@ from twill.engine.probe import Budget
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem, Value
 from twill.ir.schedule import Solution
+from twill.ir.search import Options
 from twill.modulo.bounds import bounds
-from twill.smt import conflict, cpsat, slots
+from twill.modulo.start import start
+from twill.smt import conflict, cpsat, search, slots
 from twill.smt.cpsat import Tactics
+from twill.smt.setting import Evidence
 
 
 def with_slots(problem: Problem, random: Random) -> Problem:
@@ -64,6 +68,21 @@ def test_a_backward_pass_with_few_registers() -> None:
     load = slots.splits(case.problem)
     assert load is not None
     assert slots.refute(case.problem, load, 3500, 4, Budget(600, 3.0)).refuted
+
+
+def test_half_of_a_gap_is_closed_before_the_long_proofs() -> None:
+    """Once brief proofs just below the answer have ended, and once only."""
+    (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))
+    begin = start(case.problem, joint=True)
+    setting = search._setting(case.problem, Options(time_limit=600), lambda _: None, begin, 4, None)
+    found = Evidence(begin.low, begin.top, Solution(3600, (), ()), begin.refuted)
+    few = search._Agenda(setting.work)
+    assert search._halved(setting, found, few) == (found, few)
+    brief = replace(few, stage="brief", undecided=frozenset({3599}))
+    evidence, agenda = search._halved(setting, found, brief)
+    assert evidence.low == (begin.low + 3599) // 2 + 1
+    assert evidence.refuted[-1].by == slots.NAME
+    assert search._halved(setting, evidence, agenda) == (evidence, agenda)
 
 
 def test_small_loads_split_nothing() -> None:

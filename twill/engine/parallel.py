@@ -22,58 +22,75 @@ class Stop:
         return self._event.is_set() or (self._parent is not None and self._parent.is_set())
 
 
+class Cores:
+    """How many steps may run at once."""
+
+    def __init__(self, count: int) -> None:
+        self._free = count
+        self._changed = threading.Condition()
+
+    def take(self) -> None:
+        """Wait for one."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free > 0)
+            self._free -= 1
+
+    def give(self, count: int = 1) -> None:
+        with self._changed:
+            self._free += count
+            self._changed.notify_all()
+
+
 Step = Callable[[Stop], Probe]
 """A probe that ends soon after its `Stop` is set, with `Unknown`."""
 
 NOTHING = Probe(Unknown(), "search")
 
 
-def first_conclusive(steps: Sequence[Step], jobs: int, stop: Stop) -> Probe:
+def first_conclusive(steps: Sequence[Step], cores: Cores, stop: Stop) -> Probe:
     """The probe of the first step, in their order, that is conclusive; `Unknown` if none is.
 
-    Up to `jobs` steps run at once. A later step is stopped as soon as an earlier one is conclusive, and an
-    earlier one is waited for, so that the result is the same for any number of jobs.
+    Steps begin in their order, each with one of the `cores`. No step begins behind one that is conclusive, a
+    later one is stopped then, and an earlier one is waited for, so that the result is the same for any number
+    of cores.
     """
-    if jobs <= 1 or len(steps) <= 1:
-        return _one_by_one(steps, stop)
-    stops = [Stop(stop) for _ in steps]
-    with ThreadPoolExecutor(min(jobs, len(steps))) as pool:
-        running = [pool.submit(_unless_stopped, step, own) for step, own in zip(steps, stops, strict=True)]
+    if not steps:
+        return NOTHING
+    stops, running = [Stop(stop) for _ in steps], list[Future[Probe]]()
+    with ThreadPoolExecutor(len(steps)) as pool:
         try:
-            return _first(running)
+            for step, own in zip(steps, stops, strict=True):
+                cores.take()
+                if any(future.done() and future.result().conclusive for future in running):
+                    cores.give()
+                    break
+                running.append(pool.submit(_with_a_core, step, own, cores))
+            return next((probe for future in running if (probe := future.result()).conclusive), NOTHING)
         finally:
             for own in stops:
                 own.set()
 
 
-def _one_by_one(steps: Sequence[Step], stop: Stop) -> Probe:
-    for step in steps:
-        probe = _unless_stopped(step, stop)
-        if probe.conclusive:
-            return probe
-    return NOTHING
+def _with_a_core(step: Step, stop: Stop, cores: Cores) -> Probe:
+    try:
+        return NOTHING if stop.is_set() else step(stop)
+    finally:
+        cores.give()
 
 
-def _unless_stopped(step: Step, stop: Stop) -> Probe:
-    return NOTHING if stop.is_set() else step(stop)
-
-
-def _first(running: Sequence[Future[Probe]]) -> Probe:
-    return next((probe for future in running if (probe := future.result()).conclusive), NOTHING)
-
-
-def find_and_prove(find: Step, prove: Step, jobs: int, stop: Stop) -> Probe:
+def find_and_prove(find: Sequence[Step], prove: Sequence[Step], jobs: int, stop: Stop) -> Probe:
     """What `find` finds; else what `prove` found out. A refutation stops `find`, which can find nothing then.
+    One of the `jobs` cores is for `prove`, and all of them once `find` has ended.
 
     `find` must never return `Refuted`: the refutation that is reported does not depend on which of the two is
     faster.
     """
     if jobs <= 1:
-        return _one_by_one((find, prove), stop)
-    finding, proving = Stop(stop), Stop(stop)
+        return first_conclusive((*find, *prove), Cores(1), stop)
+    finding, proving, cores = Stop(stop), Stop(stop), Cores(1)
 
     def proof() -> Probe:
-        probe = _unless_stopped(prove, proving)
+        probe = first_conclusive(prove, cores, proving)
         if isinstance(probe.outcome, Refuted):
             finding.set()
         return probe
@@ -81,7 +98,10 @@ def find_and_prove(find: Step, prove: Step, jobs: int, stop: Stop) -> Probe:
     with ThreadPoolExecutor(1) as pool:
         second = pool.submit(proof)
         try:
-            found = _unless_stopped(find, finding)
-            return found if found.conclusive else second.result()
+            found = first_conclusive(find, Cores(jobs - 1), finding)
+            if not found.conclusive:
+                cores.give(jobs - 1)
+                return second.result()
+            return found
         finally:
             proving.set()

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove, first_conclusive
+from twill.engine.parallel import NOTHING, Step, Stop, find_and_prove
 from twill.engine.partitions import under
 from twill.engine.probe import Probe
 from twill.ir.problem import Problem, Time
@@ -109,14 +109,7 @@ def decide(race: Race) -> Decision:
 
 
 def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
-    jobs = race.setting.options.jobs
-    finders, provers = tuple(find), tuple(prove)
-    return find_and_prove(
-        lambda stop: first_conclusive(finders, max(1, jobs - 1), stop),
-        lambda stop: first_conclusive(provers, 1, stop),
-        jobs,
-        Stop(),
-    )
+    return find_and_prove(tuple(find), tuple(prove), race.setting.options.jobs, Stop())
 
 
 def _find_few(race: Race) -> Iterator[Step]:

@@ -15,7 +15,7 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Report
 from twill.modulo.start import MOST, Start, start
-from twill.smt import cpsat
+from twill.smt import cpsat, slots
 from twill.smt.cpsat import Tactics
 from twill.smt.early import early, soon
 from twill.smt.largest import largest
@@ -48,6 +48,9 @@ NEAR = 16
 
 MIDWAY = 4
 """... with this part of a share."""
+
+SLOTS = 6.0
+"""Shares for the numbers of slots at the middle of what is left."""
 
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
@@ -171,6 +174,8 @@ class _Agenda:
     hope: Time | None = None
     """The smallest interval that a projection, having refuted others, allowed for few iterations in
     flight."""
+    halved: bool = False
+    """The middle was probed by numbers of slots, before the long proofs."""
 
 
 def _reached(setting: Setting, evidence: Evidence, *, best: bool) -> Evidence:
@@ -200,6 +205,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         evidence, agenda = _settled(setting, evidence, agenda)
     while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
+        evidence, agenda = _halved(setting, evidence, agenda)
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         evidence, agenda = _descended(setting, evidence, agenda)
@@ -254,6 +260,24 @@ def _probed_midway(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tup
         return evidence, agenda
     share, tried = replace(agenda, work=agenda.work / MIDWAY, stage="brief"), replace(agenda, midway=True)
     return _decide(setting, evidence, share, middle)[0], tried
+
+
+def _halved(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
+    """The middle of what is left, by numbers of slots, before the long proofs begin: where these do not end
+    in time, half of the gap is closed."""
+    if agenda.halved or agenda.stage != "brief" or not agenda.undecided or not setting.decomposes:
+        return evidence, agenda
+    load, middle = slots.splits(setting.problem), (evidence.low + evidence.high - 1) // 2
+    agenda = replace(agenda, halved=True)
+    if load is None or len(setting.problem.operations) > LARGE:
+        return evidence, agenda
+    setting.tell("trying", slots.NAME, middle)
+    probe = slots.refute(
+        setting.problem, load, middle, setting.in_flight, setting.budget(SLOTS * agenda.work)
+    )
+    setting.tell(probe.what, probe.engine, middle)
+    refutation = probe.refutation(middle, setting.in_flight, below=True)
+    return (evidence.excluding(refutation) if refutation else evidence), agenda
 
 
 def _descended(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
