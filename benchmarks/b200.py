@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from math import prod
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from twill.ir.statements import MmaIssue, walk
 from twill.launch.build import RUNTIME, gencode
 from twill.launch.disassembly import tool
 from twill.simulate.control import controlling
-from twill.simulate.predict import predict
+from twill.simulate.predict import allowed, predict
 
 REPORT = Path("reports/b200.md")
 LANES = {"sfu": 16, "fma": 128, "alu": 64}
@@ -38,10 +38,16 @@ UNITS = {
     "alu": r"(FMNMX|FSEL|FSETP|LOP3|IADD3?|SEL|PRMT|SHF\.|ISETP|LEA|F2F|F2FP|I2FP|IMNMX|VIADD)",
     "tcgen05": r"UTC\w*MMA",
     "tensor memory": r"(LDTM|STTM)",
-    "waits": r"SYNCS\.PHASECHK|BAR\.SYNC",
+    "waits": r"SYNCS\.PHASECHK",
+    "barriers": r"BAR\.SYNC",
+    "fences": r"FENCE\.",
     "shared": r"(LDS|STS)\b",
 }
 """Opcodes of SASS, by what executes them."""
+CALLS = {"barriers": "named_barrier_sync(", "fences": "fence_async_shared("}
+"""Calls in the generated file that are one instruction each."""
+TOLERATED = 1.1
+"""Instructions executed for each that is charged, at most."""
 HEAD = """# Kernels for Blackwell (sm_100a)
 
 Made by `python benchmarks/b200.py`. There was no B200: no time here is measured. Each kernel is generated
@@ -54,13 +60,50 @@ their schedules count half of B, which is what each block loads and keeps. `poly
 `--polynomial-exp2`.
 
 TFLOP/s follow from the predicted cycles of the steady state of the first loop, at 148 SMs and 1.85 GHz, with
-one thread block on each. In brackets: with barriers and waits (`[handover]`, taken over from sm_90) that take
-twice and half as long; other estimates, such as the rates of tensor memory, are not varied. Of int8
-kernels they are operations, not of floats. Spills are bytes, with those of stack frames; those of the same
-source built for sm_103a are in the next column. MMAs of int8 do not exist there. The error is relative.
+one thread block on each. In brackets: the least and the most where all estimates of machines/b200.toml
+(`between`) are at their slow or fast ends, and those of each table alone at either end (`twill simulate
+--ranges`). Of int8 kernels they are operations, not of floats. Spills are bytes, with those of stack frames;
+those of the same source built for sm_103a are in the next column. MMAs of int8 do not exist there. The error
+is relative.
 
 | kernel | groups (warps) | interval | predicted | TFLOP/s | registers | spills | sm_103a | error | hazards |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
+FIGURES = (
+    (
+        *(
+            "attention forward, 128 wide",
+            "1535 at 8192 keys, 1613 at best",
+            "FlashAttention-4, pairs of blocks",
+        ),
+        ("fa_fwd_subtiled", "fa_fwd_subtiled_pairs", "fa_fwd_subtiled_polynomial"),
+    ),
+    ("the same, causal", "1418 at 8192 keys", "FlashAttention-4", ("fa_fwd_causal",)),
+    (
+        *("attention backward, 128 wide", "1248 (1118 causal), in pairs 1360 (1209)", "FlashAttention-4"),
+        ("fa_bwd", "fa_bwd_subtiled"),
+    ),
+    (
+        *("GEMM of 16384 x 6144 x 4096, 16 bits", "1513 (bf16)", "cuBLAS, vllm-project/vllm#19566"),
+        ("gemm_persistent", "gemm_persistent_pairs"),
+    ),
+    ("the same, e4m3", "2545", "CUTLASS, vllm-project/vllm#19566", ("matmul_e4m3",)),
+)
+"""TFLOP/s on a B200 that others publish: of what, how much, who, and the kernels here that do the same."""
+PUBLISHED = """
+## Beside published figures
+
+TFLOP/s that others have measured on a B200, of whole kernels. The predictions are of steady states: without
+prologue, epilogue, the last wave of blocks and the clock that the power limit leaves, all of which a
+measurement has. At 148 SMs and 1.85 GHz the tensor core's limit is 2243 for 16 bits, 4486 for 8.
+
+| | published | source | predicted here |
+| --- | --- | --- | --- |
+{rows}
+
+What a GEMM's interval leaves open is how many bytes a cycle L2 gives one SM when all of them load, 64 to 170
+in the machine file: a block of 128 x 256 needs 96 to keep its tensor core busy, one of 128 x 128 needs 128, a
+block of a pair, which loads half of B, 64 where it has 128 x 256.
+"""
 SECOND = """
 ## Instructions of the steady state
 
@@ -68,10 +111,12 @@ SASS instructions of one warp in one iteration of the loop, by the unit that exe
 that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads), with what is
 charged on the ALU for the waits, the channels and the loop of its program (`[control]`, docs/costs.md), and
 the instructions of 128 x 256 x 32 bytes that the group's MMAs are. What ptxas moves out of the loop is not
-counted, nor is the second try of a wait. An FADD2, FMUL2 or FFMA2, which computes two elements in one
+counted, nor is the second try of a wait. Of waits on mbarriers, barriers of a group and proxy fences the
+program's own number is in parentheses. An FADD2, FMUL2 or FFMA2, which computes two elements in one
 instruction, counts for two on its unit, and for one among all. What one warp of a group executes alone, such
 as a wait before it issues an MMA, counts on these units as an average.
-The rows are of one run with one version of the code. None is more than a tenth above its charge. `straight`
+The rows are of one run with one version of the code. None is more than a tenth above what is in parentheses
+(`benchmarks/b200.py` fails where one is). `straight`
 has none: its loops have as many iterations as stages, so that ptxas leaves no steady state.
 
 | kernel | group | {units} | all |
@@ -264,6 +309,14 @@ def controls(kernel: str, made: Program, group: WarpProgram) -> int:
     return round(controlling(made, group, one).instructions(one.machine.control, group.warps))
 
 
+def counts(kernel: str, made: Program, group: WarpProgram, text: str, inside: range) -> dict[str, int]:
+    """Instructions of one warp that are no elements: MMAs, waits, barriers and fences of the program."""
+    control = controlling(made, group, loops(kernel)[1][0])
+    lines = text.splitlines()[inside.start - 1 : inside.stop - 1]
+    called = {unit: sum(line.count(call) for line in lines) for unit, call in CALLS.items()}
+    return {"tcgen05": multiplied(kernel, group), "waits": control.waits + control.issuing, **called}
+
+
 LARGEST = 128, 256, 32
 """Rows and columns of one tcgen05.mma of a thread block, and bytes of K."""
 
@@ -289,16 +342,15 @@ SMS, CLOCK = 148, 1.85e9
 """At which rates are stated, as published figures are."""
 
 
-def rate(kernel: str, made: Program, scale: float) -> float:
-    """TFLOP/s of the steady state of the first loop, with so many times the costs of barriers and waits."""
+def rates(kernel: str, made: Program) -> str:
+    """TFLOP/s of the steady state of the first loop, with the least and the most that estimates allow."""
     scheduled = loops(kernel)[1]
     first = scheduled[0]
-    handover = first.machine.handover
-    slower = replace(handover, barrier=round(handover.barrier * scale), poll=round(handover.poll * scale))
-    machine = replace(first.machine, handover=slower)
-    timed = predict(made, tuple(replace(one, machine=machine) for one in scheduled)).loops
     flops = sum(2 * prod(work.mnk) for node in first.graph.nodes for work in node.work if work.mnk)
-    return flops / timed[first.loop.path].interval * SMS * CLOCK / 1e12
+    fastest, slowest = allowed(made, scheduled)[first.loop.path]
+    nominal = predict(made, scheduled).loops[first.loop.path].interval
+    at, least, most = (f"{flops / cycles * SMS * CLOCK / 1e12:.0f}" for cycles in (nominal, slowest, fastest))
+    return f"{at} ({least} to {most})"
 
 
 def rows(kernel: str) -> tuple[str, list[str]]:
@@ -319,13 +371,11 @@ def what_became(kernel: str, one: Built) -> str:
     problem = wrong(build(kernel), compared)
     error = max(result.error for result in compared)
     timed = predict(made, loops(kernel)[1]).loops
-    rates = [f"{rate(kernel, made, scale):.0f}" for scale in (1.0, 2.0, 0.5)]
     intervals = ", ".join(str(one.solution.interval) for one in loops(kernel)[1])
     predicted = ", ".join(f"{found.interval:.0f}" for found in timed.values())
     groups = ", ".join(str(group.warps) for group in made.groups)
-    speed = f"{rates[0]} ({rates[1]} to {rates[2]})"
     return (
-        f"| {kernel.removesuffix('.sm100')} | {groups} | {intervals} | {predicted} | {speed} |"
+        f"| {kernel.removesuffix('.sm100')} | {groups} | {intervals} | {predicted} | {rates(kernel, made)} |"
         f" {one.registers} | {one.spills} | {'no' if one.other_spills is None else one.other_spills} |"
         f" {error:.0e}{f' {problem}' if problem else ''} | none |"
     )
@@ -342,11 +392,12 @@ def counted(kernel: str, sass: str) -> list[str]:
         if not schedule and not any(re.match(UNITS["tcgen05"], each.opcode) for each in steady):
             continue
         apart, more = alone(text, inside), {"alu": controls(kernel, made, group)}
+        own = counts(kernel, made, group, text, inside)
         shown = " | ".join(
             f"{computed(unit, steady, apart, group.warps):.0f} ({schedule[unit] + more.get(unit, 0)})"
             if unit in LANES
             else str(sum(bool(re.match(pattern, each.opcode)) for each in steady))
-            + (f" ({multiplied(kernel, group)})" if unit == "tcgen05" else "")
+            + (f" ({own[unit]})" if unit in own else "")
             for unit, pattern in UNITS.items()
         )
         found.append(f"| {kernel.removesuffix('.sm100')} | {group.id} | {shown} | {len(steady)} |")
@@ -374,9 +425,27 @@ def main(arguments: Sequence[str]) -> None:
         else:
             made.append((old[0], counted_anew(kernel)) if only else rows(kernel))
     second = SECOND.format(units=" | ".join(UNITS), lines=" --- |" * len(UNITS))
-    first = (row for row, _ in made if row)
-    text = [HEAD, *first, second, *(row for _, more in made for row in more), TAIL]
+    first, counted_rows = [row for row, _ in made if row], [row for _, more in made for row in more]
+    text = [HEAD, *first, published(first), second, *counted_rows, TAIL]
     REPORT.write_text("\n".join(text), encoding="utf-8")
+    if above := [row for row in counted_rows if beyond(row)]:
+        sys.exit("\n".join(["more than a tenth above what is in parentheses:", *above]))
+
+
+def published(first: Sequence[str]) -> str:
+    """The part with published figures, from the rows of the first table."""
+    cells = {row.split(" | ")[0].strip("| "): row.split(" | ") for row in first}
+    rows = (
+        f"| {what} | {figure} | {source} | {', '.join(f'{name} {cells[name][4]}' for name in kernels)} |"
+        for what, figure, source, kernels in FIGURES
+    )
+    return PUBLISHED.format(rows="\n".join(rows))
+
+
+def beyond(row: str) -> bool:
+    """Whether some number of the second table is more than tolerated above the one in parentheses."""
+    pairs = re.findall(r"(\d+) \((\d+)\)", row)
+    return any(int(found) > TOLERATED * int(own) for found, own in pairs)
 
 
 def before(kept: Sequence[str], name: str) -> tuple[str, list[str]]:

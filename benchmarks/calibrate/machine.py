@@ -4,7 +4,8 @@
 
 RESULTS is what `calibrate.py` wrote (default: results/b200.json), MACHINE the file to rewrite (default:
 machines/b200.toml). Each number of `NUMBERS` that RESULTS has a record for replaces the old one on its own
-line, and the section's `source` then begins with the names of those records. Prints what changed.
+line, its range in `between` goes, and the section's `source` then begins with the names of those records.
+Prints what changed.
 """
 
 import json
@@ -157,10 +158,17 @@ def _replaced(text: str, number: Number, value: float) -> str:
     first, *inside = number.path
     pattern = rf"(?m)^({re.escape(first)} = " + "".join(rf".*?\b{re.escape(key)} = " for key in inside)
     made, count = re.subn(pattern + r")[\d.]+", rf"\g<1>{value:g}", text[begin:end], count=1)
-    made = text[:begin] + made + text[end:]
+    made = text[:begin] + _without_range(made, ".".join(number.path)) + text[end:]
     if not count or at(made, number) != value:
         raise ValueError(f"{number.section} has no number {'.'.join(number.path)} of its own")
     return made
+
+
+def _without_range(section: str, path: str) -> str:
+    """A section in which a number is no estimate any more."""
+    key = rf'"?{re.escape(path)}"?'
+    less = re.sub(rf"(?m)^(between = \{{.*?[{{ ]){key} = \[[^\]]*\](?:, )?", r"\1", section)
+    return re.sub(r"(?m)^(between = .*), \}$", r"\1 }", less)
 
 
 def _sourced(text: str, section: str, how: str) -> str:

@@ -42,6 +42,18 @@ def test_numbers_without_a_record_stay() -> None:
     assert rewritten(after, records, FILE)[0] == after
 
 
+def test_a_measured_number_has_no_range(tmp_path: Path) -> None:
+    """Those that are not measured keep theirs, also in the same section."""
+    before, after = (tmp_path / name for name in ("before.toml", "after.toml"))
+    before.write_text(MACHINE.read_text())
+    after.write_text(rewritten(MACHINE.read_text(), RECORDS, FILE)[0])
+    old, new = (set(load(str(path)).between) for path in (before, after))
+    measured = {(*one.section.split("."), *one.path) for one in NUMBERS}
+    assert new == old - measured
+    assert {("costs", "tmem_store", "rate", "tmem"), ("handover", "poll")} <= old & measured
+    assert {("costs", "tmem_store", "issue_rate"), ("handover", "base")} <= new
+
+
 def test_a_number_without_a_line_is_refused() -> None:
     text = MACHINE.read_text().replace("latency_rate = 30.8\n", "")
     with pytest.raises((KeyError, ValueError)):

@@ -74,6 +74,11 @@ def _triple(ctx: click.Context, param: click.Parameter, value: str) -> tuple[int
     help="Loop iterations in the timed run.",
 )
 @click.option(
+    "--ranges",
+    is_flag=True,
+    help="Also predict with the estimates of the machine file at either end of their ranges.",
+)
+@click.option(
     "--out", type=Folder(), metavar="DIR", help="Output folder for warps.txt, trace.json and drawings."
 )
 def simulate(spec: str, out: Path | None, **options: Option) -> None:
@@ -102,6 +107,8 @@ def simulate(spec: str, out: Path | None, **options: Option) -> None:
     _values(made, options)
     _interleavings(made)
     predicted = _times(made, generated.loops, options["trips"])
+    if options["ranges"]:
+        _ranges(made, generated.loops)
     if out:
         files = {"warps.txt": lambda: text(made), "trace.json": lambda: trace(predicted.run, predicted.units)}
         for path in write_all(out, {**files, **_drawings(generated, predicted)}):
@@ -162,6 +169,16 @@ def _times(made: "Program", loops: "Sequence[Scheduled]", trips: int) -> "Predic
         interval = round(one.solution.interval * one.problem.resolution.cycles_per_unit)
         click.echo("\n".join(lines(one.loop.path, predicted.loops[one.loop.path], interval)))
     return predicted
+
+
+def _ranges(made: "Program", loops: "Sequence[Scheduled]") -> None:
+    from twill.simulate.predict import allowed
+
+    if not loops[0].machine.between:
+        click.echo(f"estimates: none with a range in {loops[0].machine.file}")
+        return
+    for path, (least, most) in allowed(made, loops).items():
+        click.echo(f"{path}: {least:.0f} to {most:.0f} cycles per iteration, as far as estimates allow")
 
 
 def _drawings(made: "Generated", predicted: "Predicted") -> "Contents":

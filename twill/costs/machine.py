@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, fields
 from math import inf
 from pathlib import Path
 
+from twill.costs.estimates import ranges, wrong_ranges
 from twill.costs.toml import Keys, Mistake, Reader, Text, Toml
 from twill.diagnostics import Location, TwillError
 from twill.ir.machine import (
@@ -22,6 +23,7 @@ from twill.ir.machine import (
     Issue,
     Loads,
     Machine,
+    Ranges,
     Residency,
     Shared,
     Stream,
@@ -41,6 +43,7 @@ class _Unit:
     source: str
     capacity: int = 1
     aggregate: bool = False
+    between: Ranges = field(default_factory=dict[str, tuple[float, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +157,14 @@ def _base(name: str, text: Text) -> Text:
 
 
 def _overlay(below: Mapping[str, Toml], above: Mapping[str, Toml]) -> dict[str, Toml]:
-    """`above` over `below`, tables merged key by key; an empty rate or list replaces as it is."""
+    """`above` over `below`, tables merged key by key; an empty rate or list replaces as it is. A number that
+    is given anew has no range but one given with it."""
     merged = dict(below)
+    ranged: Mapping[str, Toml] = below.get("between", {})
+    if ranged:
+        merged["between"] = {
+            path: ends for path, ends in ranged.items() if path.partition(".")[0] not in above
+        }
     for key, value in above.items():
         old = merged.get(key)
         merged[key] = _overlay(old, value) if isinstance(old, dict) and isinstance(value, dict) else value  # pyright: ignore[reportUnknownArgumentType]
@@ -180,6 +189,7 @@ def _machine(made: File, file: str) -> Machine:
         control=made.control,
         residency=made.residency,
         copies=made.copies,
+        between=ranges(made),
         sources={
             "limits": made.limits.source,
             **{f"units.{name}": unit.source for name, unit in made.units.items()},
@@ -206,6 +216,7 @@ def _contradictions(made: File) -> Iterator[Mistake]:
     yield from _contention_mistakes(made)
     yield from _control_mistakes(made)
     yield from _residency_mistakes(made)
+    yield from wrong_ranges(made)
     yield from (
         (("limits", f.name), "must not be negative")
         for f in fields(_Limits)

@@ -10,6 +10,10 @@ from typing import TypeAlias
 
 from twill.ir.problem import Limits, Unit
 
+Ranges: TypeAlias = Mapping[str, tuple[float, ...]]
+"""Of numbers in a table that are estimates, by key (`latency`, `rate.tmem`): the least and the most that they
+may be."""
+
 Rate: TypeAlias = float | Mapping[str, float]
 """Things per cycle, or that by element type (`f16`, `bf16`, `f32`, `f8` for all 8-bit floats, `f4` for e2m1;
 `default` for the others)."""
@@ -60,6 +64,7 @@ class Cost:
     from there."""
     b_rows: int = 0
     """Matrix products: B is read again for every so many rows of M."""
+    between: Ranges = field(default_factory=dict[str, tuple[float, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class HandOff:
     bytes_per_cycle: float
     """A tile is written to and read from shared memory at this rate, both ways together."""
     source: str
+    between: Ranges = field(default_factory=dict[str, tuple[float, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +118,7 @@ class Stream:
     behind: float = 0.0
     """Slices by which a unit may be behind the instructions issued to it, where operations go row by row;
     only `twill simulate` counts it."""
+    between: Ranges = field(default_factory=dict[str, tuple[float, ...]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +250,10 @@ class Machine:
     residency: Residency | None = None
     """None: one thread block at a time."""
     copies: Copies = field(default_factory=Copies)
+    between: Mapping[tuple[str, ...], tuple[float, float]] = field(
+        default_factory=dict[tuple[str, ...], tuple[float, float]]
+    )
+    """The ranges of all estimates of costs, hand-offs, streams and units, by the keys of the file."""
     sources: Mapping[str, str] = field(default_factory=dict[str, str])
     """Where the numbers of `units.NAME` and `limits` come from."""
     file: str = ""

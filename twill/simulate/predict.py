@@ -4,10 +4,12 @@ Takes a program with its scheduled loops; gives the events of the run and the st
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from twill.costs.estimates import ends
 from twill.costs.model import extremes, implemented
+from twill.ir.machine import Machine
 from twill.ir.program import Program
 from twill.modulo.bounds import bounds
 from twill.simulate.control import cycles
@@ -56,10 +58,9 @@ def predict(program: Program, loops: Sequence[Scheduled], trips: int = TRIPS) ->
 
 def _sustained(found: Steady, one: Scheduled, costed: Paces, beside: Mapping[str, float]) -> Steady:
     """No faster than units allow for ever: a run of a few iterations draws on what aggregate ones have left
-    at its start, and executes no instructions beside those of operations."""
-    capacities = {
-        unit.name: unit.capacity for unit in one.problem.units if unit.aggregate or unit.name in beside
-    }
+    at its start, may begin and end at different places of its iterations, and executes no instructions beside
+    those of operations."""
+    capacities = {unit.name: unit.capacity for unit in one.problem.units}
     taken = Counter[str]()
     for (loop, _), pace in costed.items():
         if loop == one.loop.op.index:
@@ -82,6 +83,32 @@ def _beside(program: Program, one: Scheduled, tiles: Iterable[Passing]) -> dict[
         unit = machine.control.unit
         taken[unit] = taken.get(unit, 0.0) + cycles(program, one, machine.control)
     return taken
+
+
+def allowed(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, tuple[float, float]]:
+    """The least and the most machine cycles of an iteration of each loop, by its path, with the machine's
+    estimates as they are, all at their slow or fast ends, and those of each table at either end (a program
+    may take longer where one operation is faster: groups then meet at other places)."""
+    tried, found = {_times(loops)}, [intervals(program, loops)]
+    for machine in ends(loops[0].machine):
+        other = tuple(_on(one, machine) for one in loops)
+        if (times := _times(other)) not in tried:
+            tried.add(times)
+            found.append(intervals(program, other))
+    return {path: (min(one[path] for one in found), max(one[path] for one in found)) for path in found[0]}
+
+
+def _on(one: Scheduled, machine: Machine) -> Scheduled:
+    """A loop with its schedule on a machine with other numbers."""
+    problem = replace(one.problem, units=tuple(machine.units[unit.name] for unit in one.problem.units))
+    return Scheduled(one.loop, one.graph, problem, one.solution, machine)
+
+
+def _times(loops: Sequence[Scheduled]) -> Hashable:
+    """All that a prediction takes from the machine file."""
+    machine = loops[0].machine
+    units = tuple(unit for one in loops for unit in one.problem.units)
+    return Costs.of(machine), machine.handover.bytes_per_cycle, units, tuple(paces(loops).items())
 
 
 def busy(one: Scheduled) -> float:
