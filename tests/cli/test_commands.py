@@ -238,6 +238,20 @@ def test_pins_are_obeyed(graph: str, tmp_path: Path, capsys: pytest.CaptureFixtu
     assert {op["id"]: op["start"] for op in document["ops"]}["P"] == 4
 
 
+def test_an_edited_file_is_kept_under_another_name(
+    graph: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    command = ["schedule", graph, "--out", str(out), "--no-drawings"]
+    assert run(command) == 0
+    (out / "program.txt").write_text("edited")
+    assert run(command) == 0
+    assert f"{out / 'program.txt'} was there or was edited: kept as program.txt.1" in capsys.readouterr().err
+    assert (out / "program.txt.1").read_text() == "edited"
+    assert run(command) == 0
+    assert {path.name for path in out.glob("program.txt*")} == {"program.txt", "program.txt.1"}
+
+
 def test_files_of_an_earlier_run_do_not_survive_it(graph: str, tmp_path: Path) -> None:
     out = tmp_path / "out"
     run(["schedule", graph, "--out", str(out)])

@@ -54,6 +54,20 @@ def test_a_set_replaces_what_its_command_wrote_and_nothing_else(tmp_path: Path) 
     assert names(tmp_path) == {"own", "a", "c", "d"}
 
 
+def test_what_no_command_wrote_is_kept_beside(tmp_path: Path) -> None:
+    """Another's file and an edited one, each time anew; not what is as it was written, nor what stays so."""
+    files.write_set(tmp_path, {"a": "1", "b": "1", "c": "1"}, "one")
+    (tmp_path / "own").write_text("the user's")
+    (tmp_path / "b").write_text("edited")
+    (tmp_path / "c").write_text("2")
+    new = {"a": "2", "b": "2", "c": "2", "own": "2", "none": "2"}
+    assert [path.name for path in files.set_aside(tmp_path, new)] == ["b.1", "own.1"]
+    files.write_set(tmp_path, new, "one")
+    assert ((tmp_path / "b.1").read_text(), (tmp_path / "own.1").read_text()) == ("edited", "the user's")
+    (tmp_path / "b").write_text("again")
+    assert [path.name for path in files.set_aside(tmp_path, {"b": "3"})] == ["b.2"]
+
+
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"../x": {"command": "one", "sha256": ""}}', '{"own": 3}'])
 def test_a_record_that_is_damaged_deletes_nothing(tmp_path: Path, text: str) -> None:
     (tmp_path / "d").mkdir()

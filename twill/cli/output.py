@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from twill.diagnostics import TwillError
-from twill.emit.files import record, write_set
+from twill.emit.files import record, set_aside, write_set
 from twill.emit.ttgir import Dialect
 from twill.inputs import Case, cost_notes, cost_sources
 from twill.ir.loop import Module
@@ -141,8 +141,16 @@ def _version(name: str) -> str | None:
 
 def write_all(folder: Path, contents: Contents) -> tuple[Path, ...]:
     """Compute every content, then write all files or none. What the same command wrote there before and does
-    not write now is deleted."""
-    return write_set(folder, {name: content() for name, content in contents.items()}, *_running())
+    not write now is deleted; what no command wrote is kept under another name."""
+    made = {name: content() for name, content in contents.items()}
+    keep(folder, made)
+    return write_set(folder, made, *_running())
+
+
+def keep(folder: Path, contents: Mapping[str, str | bytes]) -> None:
+    """Copy, and say so, what is about to be replaced and is not as a command wrote it."""
+    for copy in set_aside(folder, contents):
+        click.echo(f"note: {copy.with_suffix('')} was there or was edited: kept as {copy.name}", err=True)
 
 
 def note(folder: Path, paths: Iterable[Path]) -> None:

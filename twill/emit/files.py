@@ -3,8 +3,10 @@
 import hashlib
 import json
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Mapping
+from itertools import count
 from pathlib import Path
 
 
@@ -69,6 +71,23 @@ def write_set(
     _forget(folder, command, [*contents], {path.resolve() for path in inputs})
     record(folder, contents, command)
     return tuple(staged)
+
+
+def set_aside(folder: Path, contents: Mapping[str, str | bytes]) -> tuple[Path, ...]:
+    """Copy every file that `contents` is about to replace to the first free `NAME.1`, `NAME.2`, ...; gives
+    the copies. A file that is as a command wrote it, or will not change, is left out. Raises OSError where
+    the file system refuses."""
+    known, copies = recorded(folder), list[Path]()
+    for name, content in contents.items():
+        path, data = folder / name, content.encode() if isinstance(content, str) else content
+        found = digest(path)
+        ours = name in known and known[name][1] == found
+        if not path.is_file() or ours or found == hashlib.sha256(data).hexdigest():
+            continue
+        copy = next(one for n in count(1) if not (one := path.with_name(f"{name}.{n}")).exists())
+        shutil.copy2(path, copy)
+        copies.append(copy)
+    return tuple(copies)
 
 
 def record(folder: Path, names: Iterable[str], command: str) -> None:
