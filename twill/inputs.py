@@ -75,6 +75,9 @@ class Inputs:
     """Values computed in the loop may pass between warp groups."""
     polynomial_exp2: bool = False
     """A polynomial may compute some of the exponentials; the search finds how many."""
+    rescale_threshold: float | None = None
+    """Running maxima stay until they grow by more, so that what they have accumulated is seldom rescaled;
+    None: they are as the kernel has them."""
     divide_waits: bool | None = None
     """Groups wait for accumulators between two slices of an elementwise operation; None: where a kernel is
     predicted to be faster so."""
@@ -182,10 +185,11 @@ def _from_graph(inputs: Inputs) -> Case:
         or (inputs.subtile or 1) > 1
         or inputs.polynomial_exp2
         or inputs.divide_waits
+        or inputs.rescale_threshold is not None
     ):
         raise TwillError(
             f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop, --no-rule,"
-            " --polynomial-exp2 and --divide-waits do not apply to it"
+            " --polynomial-exp2, --rescale-threshold and --divide-waits do not apply to it"
         )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
@@ -212,6 +216,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     from twill.emit.ttgir import bare
     from twill.extract.dependence.chosen import chosen
     from twill.extract.reader.ttgir import read
+    from twill.extract.rewrite.lasting_maxima import lasting
     from twill.extract.rewrite.subtile.rewriting import subtiled
     from twill.extract.validate import validate
 
@@ -231,8 +236,11 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     whole, everywhere = module, machine.arch in inputs.exact_layouts
     count = inputs.subtile or 1
     written = partial(_rewritten, everywhere=everywhere, warps=inputs.warps)
-    module = replace(written(subtiled(whole, count)), constants=constants)
-    if count > 1:
+    module = whole
+    if inputs.rescale_threshold is not None:
+        module = lasting(whole, inputs.rescale_threshold)
+    module = replace(written(subtiled(module, count)), constants=constants)
+    if count > 1 or inputs.rescale_threshold is not None:
         module = replace(module, undivided=written(whole))
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():

@@ -321,6 +321,13 @@ what_if_options = _group(
         help="A polynomial may compute some of the exponentials; the search finds how many.",
     ),
     _option(
+        "--rescale-threshold",
+        type=click.FloatRange(min=0, max=8),
+        metavar="X",
+        help="Running maxima stay until they grow by more than X (at most 8), so that accumulators are"
+        " seldom rescaled; 0 changes no value.",
+    ),
+    _option(
         "--divide-waits/--no-divide-waits",
         "divide_waits",
         default=None,

@@ -391,7 +391,8 @@ class Module:
     constants: Mapping[str, object] = field(default_factory=dict[str, object])
     """Numbers that the kernel was compiled with, by the names of its parameters, where they are known."""
     undivided: Module | None = None
-    """The module with whole tiles, where this one has sub-tiles: what it computes is compared with that."""
+    """The module with whole tiles and with maxima as the kernel has them, where this one has sub-tiles or
+    maxima that last: what it computes is compared with that."""
 
     @property
     def num_warps(self) -> int:
