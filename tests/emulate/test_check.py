@@ -54,6 +54,16 @@ def test_sums_of_columns_are_completed_between_warps_after_the_loop() -> None:
     assert run.error < TOLERANCE["f32"]
 
 
+def test_scans_go_along_registers_lanes_and_warps() -> None:
+    """From both ends, by one operation and by several, of tiles and of vectors."""
+    kernel = "ranked"
+    source = target("sm90").source(program(kernel))
+    assert "scan0_" not in source, "a scan goes line by line through shared memory"
+    run = check(program(kernel), loops(kernel)[1], source, lambda what: None)
+    assert run.values > 64 * 64 + 2 * 64
+    assert run.error < 2 * TOLERANCE["f16"]
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [("fence_async_shared();", "", "the generated kernel is wrong: the async proxy reads byte")],

@@ -226,25 +226,112 @@ apportioned_tma_kernel(const __grid_constant__ CUtensorMap map_left_48, const __
             int32_t v_count_6_[2];
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) v_count_6_[i_] = ((int32_t(thread.row + 8 * i_) < E) ? *(counts + int32_t(thread.row + 8 * i_)) : 0);
-            named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) if (thread.lane % 4 == 0) shared_at<int32_t>(memory + 99328 + int32_t(thread.row + 8 * i_) * sizeof(int32_t)) = (wrap_sub(wrap_add(v_count_6_[i_], 64), 1) / 64);
-            named_barrier_sync(group_1_barrier, 128);
-            for (int line_ = thread.index; line_ < 1; line_ += 128) {
-                int at_ = line_ * 64;
-                int32_t scan0_ = shared_at<int32_t>(memory + 99328 + at_ * sizeof(int32_t));
-                for (int step_ = 1; step_ < 64; ++step_) {
-                    at_ += 1;
-                    const int32_t in0_ = scan0_;
-                    const int32_t in1_ = shared_at<int32_t>(memory + 99328 + at_ * sizeof(int32_t));
+            {
+                int32_t total0_[2];
+                int32_t before0_[2];
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    total0_[i_] = ends[i_] = (wrap_sub(wrap_add(v_count_6_[i_], 64), 1) / 64);
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    const int32_t theirs0_ = __shfl_xor_sync(~0u, total0_[i_], 4);
+                    before0_[i_] = theirs0_;
+                    const int32_t in0_ = total0_[i_];
+                    const int32_t in1_ = theirs0_;
                     const int32_t step0_0_ = wrap_add(in0_, in1_);
-                    scan0_ = step0_0_;
-                    shared_at<int32_t>(memory + 99328 + at_ * sizeof(int32_t)) = scan0_;
+                    total0_[i_] = step0_0_;
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    const int32_t theirs0_ = __shfl_xor_sync(~0u, total0_[i_], 8);
+                    if ((thread.lane & 8) != 0) {
+                        if ((thread.lane & 4) != 0) {
+                            const int32_t in0_ = theirs0_;
+                            const int32_t in1_ = before0_[i_];
+                            const int32_t step0_0_ = wrap_add(in0_, in1_);
+                            before0_[i_] = step0_0_;
+                        } else { before0_[i_] = theirs0_; }
+                    }
+                    const int32_t in0_ = total0_[i_];
+                    const int32_t in1_ = theirs0_;
+                    const int32_t step0_0_ = wrap_add(in0_, in1_);
+                    total0_[i_] = step0_0_;
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    const int32_t theirs0_ = __shfl_xor_sync(~0u, total0_[i_], 16);
+                    if ((thread.lane & 16) != 0) {
+                        if ((thread.lane & 12) != 0) {
+                            const int32_t in0_ = theirs0_;
+                            const int32_t in1_ = before0_[i_];
+                            const int32_t step0_0_ = wrap_add(in0_, in1_);
+                            before0_[i_] = step0_0_;
+                        } else { before0_[i_] = theirs0_; }
+                    }
+                    const int32_t in0_ = total0_[i_];
+                    const int32_t in1_ = theirs0_;
+                    const int32_t step0_0_ = wrap_add(in0_, in1_);
+                    total0_[i_] = step0_0_;
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((thread.lane & 28) != 0) {
+                        const int32_t in0_ = before0_[i_];
+                        const int32_t in1_ = ends[i_];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        ends[i_] = step0_0_;
+                    }
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 1) {
+                        const int32_t in0_ = total0_[(i_ & ~1)];
+                        const int32_t in1_ = ends[i_];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        ends[i_] = step0_0_;
+                    }
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 0) {
+                        const int32_t in0_ = total0_[i_];
+                        const int32_t in1_ = total0_[i_ | 1];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        total0_[i_] = step0_0_;
+                    }
+                }
+                named_barrier_sync(group_1_barrier, 128);
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 0) {
+                        shared_at<int32_t>(memory + 99328 + (0 + ((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16) * sizeof(int32_t)) = total0_[i_];
+                    }
+                }
+                named_barrier_sync(group_1_barrier, 128);
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 0) {
+                        total0_[i_] = shared_at<int32_t>(memory + 99328 + (0 + 0 * 16) * sizeof(int32_t));
+                        for (int step_ = 1; step_ < 4; ++step_) {
+                            if (step_ == ((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2)) { before0_[i_] = total0_[i_]; }
+                            const int32_t in0_ = total0_[i_];
+                            const int32_t in1_ = shared_at<int32_t>(memory + 99328 + (0 + step_ * 16) * sizeof(int32_t));
+                            const int32_t step0_0_ = wrap_add(in0_, in1_);
+                            total0_[i_] = step0_0_;
+                        }
+                    }
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) != 0) {
+                        const int32_t in0_ = before0_[i_ & ~1];
+                        const int32_t in1_ = ends[i_];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        ends[i_] = step0_0_;
+                    }
                 }
             }
-            named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) ends[i_] = shared_at<int32_t>(memory + 99328 + int32_t(thread.row + 8 * i_) * sizeof(int32_t));
             int32_t reduce_6_;
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) {
@@ -814,25 +901,112 @@ apportioned_kernel(__half* x, __half* w, __half* o, int32_t* counts, int32_t E, 
             int32_t v_count_6_[2];
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) v_count_6_[i_] = ((int32_t(thread.row + 8 * i_) < E) ? *(counts + int32_t(thread.row + 8 * i_)) : 0);
-            named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) if (thread.lane % 4 == 0) shared_at<int32_t>(memory + 99328 + int32_t(thread.row + 8 * i_) * sizeof(int32_t)) = (wrap_sub(wrap_add(v_count_6_[i_], 64), 1) / 64);
-            named_barrier_sync(group_1_barrier, 128);
-            for (int line_ = thread.index; line_ < 1; line_ += 128) {
-                int at_ = line_ * 64;
-                int32_t scan0_ = shared_at<int32_t>(memory + 99328 + at_ * sizeof(int32_t));
-                for (int step_ = 1; step_ < 64; ++step_) {
-                    at_ += 1;
-                    const int32_t in0_ = scan0_;
-                    const int32_t in1_ = shared_at<int32_t>(memory + 99328 + at_ * sizeof(int32_t));
+            {
+                int32_t total0_[2];
+                int32_t before0_[2];
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    total0_[i_] = ends[i_] = (wrap_sub(wrap_add(v_count_6_[i_], 64), 1) / 64);
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    const int32_t theirs0_ = __shfl_xor_sync(~0u, total0_[i_], 4);
+                    before0_[i_] = theirs0_;
+                    const int32_t in0_ = total0_[i_];
+                    const int32_t in1_ = theirs0_;
                     const int32_t step0_0_ = wrap_add(in0_, in1_);
-                    scan0_ = step0_0_;
-                    shared_at<int32_t>(memory + 99328 + at_ * sizeof(int32_t)) = scan0_;
+                    total0_[i_] = step0_0_;
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    const int32_t theirs0_ = __shfl_xor_sync(~0u, total0_[i_], 8);
+                    if ((thread.lane & 8) != 0) {
+                        if ((thread.lane & 4) != 0) {
+                            const int32_t in0_ = theirs0_;
+                            const int32_t in1_ = before0_[i_];
+                            const int32_t step0_0_ = wrap_add(in0_, in1_);
+                            before0_[i_] = step0_0_;
+                        } else { before0_[i_] = theirs0_; }
+                    }
+                    const int32_t in0_ = total0_[i_];
+                    const int32_t in1_ = theirs0_;
+                    const int32_t step0_0_ = wrap_add(in0_, in1_);
+                    total0_[i_] = step0_0_;
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    const int32_t theirs0_ = __shfl_xor_sync(~0u, total0_[i_], 16);
+                    if ((thread.lane & 16) != 0) {
+                        if ((thread.lane & 12) != 0) {
+                            const int32_t in0_ = theirs0_;
+                            const int32_t in1_ = before0_[i_];
+                            const int32_t step0_0_ = wrap_add(in0_, in1_);
+                            before0_[i_] = step0_0_;
+                        } else { before0_[i_] = theirs0_; }
+                    }
+                    const int32_t in0_ = total0_[i_];
+                    const int32_t in1_ = theirs0_;
+                    const int32_t step0_0_ = wrap_add(in0_, in1_);
+                    total0_[i_] = step0_0_;
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((thread.lane & 28) != 0) {
+                        const int32_t in0_ = before0_[i_];
+                        const int32_t in1_ = ends[i_];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        ends[i_] = step0_0_;
+                    }
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 1) {
+                        const int32_t in0_ = total0_[(i_ & ~1)];
+                        const int32_t in1_ = ends[i_];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        ends[i_] = step0_0_;
+                    }
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 0) {
+                        const int32_t in0_ = total0_[i_];
+                        const int32_t in1_ = total0_[i_ | 1];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        total0_[i_] = step0_0_;
+                    }
+                }
+                named_barrier_sync(group_1_barrier, 128);
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 0) {
+                        shared_at<int32_t>(memory + 99328 + (0 + ((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) * 16) * sizeof(int32_t)) = total0_[i_];
+                    }
+                }
+                named_barrier_sync(group_1_barrier, 128);
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if ((i_ & 1) == 0) {
+                        total0_[i_] = shared_at<int32_t>(memory + 99328 + (0 + 0 * 16) * sizeof(int32_t));
+                        for (int step_ = 1; step_ < 4; ++step_) {
+                            if (step_ == ((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2)) { before0_[i_] = total0_[i_]; }
+                            const int32_t in0_ = total0_[i_];
+                            const int32_t in1_ = shared_at<int32_t>(memory + 99328 + (0 + step_ * 16) * sizeof(int32_t));
+                            const int32_t step0_0_ = wrap_add(in0_, in1_);
+                            total0_[i_] = step0_0_;
+                        }
+                    }
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 2; ++i_) {
+                    if (((thread.warp >> 0 & 1) * 1 + (thread.warp >> 1 & 1) * 2) != 0) {
+                        const int32_t in0_ = before0_[i_ & ~1];
+                        const int32_t in1_ = ends[i_];
+                        const int32_t step0_0_ = wrap_add(in0_, in1_);
+                        ends[i_] = step0_0_;
+                    }
                 }
             }
-            named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 2; ++i_) ends[i_] = shared_at<int32_t>(memory + 99328 + int32_t(thread.row + 8 * i_) * sizeof(int32_t));
             int32_t reduce_6_;
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) {

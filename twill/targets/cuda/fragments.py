@@ -23,6 +23,7 @@ from twill.ir.loop import (
     Linear,
     NvidiaMma,
     Op,
+    Scalar,
     Slice,
     Tensor,
     Type,
@@ -34,6 +35,8 @@ from twill.warp.channels import bits, tile_bytes
 
 NARROW = 4 * 8
 """Bytes of a scalar for each warp of a group that only moves data."""
+SHUFFLED = ("f32", "i32", "f64", "i64")
+"""Element types that a shuffle passes, of which no two share a register."""
 ALIGNED = 16
 """Bytes to which each of several tiles in a scratch buffer is aligned."""
 
@@ -250,7 +253,9 @@ def scratch(op: Op) -> int:
     bytes, whatever they hold."""
     match role(op):
         case "scan":
-            return sum(map(tile_room, op.operands))
+            form = scan_layout(op)
+            alone = form and len(form.shape) > 1 and not form.along(int(str(op.attributes["axis"])))[1]
+            return 0 if alone else sum(map(tile_room, op.operands))
         case "gather":
             return tile_room(op.operands[0])
         case "histogram" | "concatenate":
@@ -259,6 +264,24 @@ def scratch(op: Op) -> int:
             return tile_room(op.result) or ALIGNED
         case _:
             return _exchanged(op)
+
+
+def scan_layout(op: Op) -> Spread | None:
+    """The layout in which threads scan what they hold; None for a tile that goes through shared memory, line
+    by line: one whose elements no shuffle passes, or share registers, or whose threads share its lines
+    otherwise than by single bits of their numbers."""
+    source = op.operands[0].type
+    scalars = [value.type.dtype for value in op.operands if isinstance(value.type, Tensor)]
+    if not isinstance(source, Tensor) or any(
+        not isinstance(one, Scalar) or one.name not in SHUFFLED for one in scalars
+    ):
+        return None
+    try:
+        form = holding(source)
+        found = form if isinstance(form, Spread) else form.spread()
+    except ValueError:
+        return None
+    return found if found.counted(int(str(op.attributes["axis"]))) else None
 
 
 def tile_room(value: Value) -> int:

@@ -153,6 +153,17 @@ class Spread:
             raise ValueError("threads share its rows in a pattern that can not be reduced")
         return found[0], found[1]
 
+    def counted(self, axis: int) -> tuple[tuple[str, int], ...] | None:
+        """What counts the coordinate along `axis`, its lowest bit first: bits of the numbers of the register,
+        the lane and the warp. None where one of them moves it otherwise than by one bit, or along another
+        dimension too, or two move it by the same."""
+        kinds = (("register", self.register), ("lane", self.lane), ("warp", self.warp))
+        moved = [(vector, (kind, k)) for kind, bits in kinds for k, vector in enumerate(bits) if vector[axis]]
+        sizes = sorted((vector[axis], bit) for vector, bit in moved)
+        straight = all(sum(map(bool, vector)) == 1 for vector, _ in moved)
+        whole = [size for size, _ in sizes] == [1 << k for k in range(self.shape[axis].bit_length() - 1)]
+        return tuple(bit for _, bit in sizes) if straight and whole else None
+
     def neighbours(self, axis: int, most: int) -> int:
         """How many elements along `axis`, `most` at most, lie side by side in consecutive registers, the
         first at a multiple."""

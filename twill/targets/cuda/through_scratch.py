@@ -12,12 +12,13 @@ from twill.ir.loop import Op, Tensor, Value
 from twill.ops.c import c_type
 from twill.ops.row import Role
 from twill.ops.table import role
-from twill.targets.cuda import moving_vectors, tuples
+from twill.targets.cuda import moving_vectors, scans, tuples
 from twill.targets.cuda.elements import guard, once, plain, written
 from twill.targets.cuda.expressions import plus
-from twill.targets.cuda.fragments import Fragment, tile_room
-from twill.targets.cuda.linear_tiles import Point
+from twill.targets.cuda.fragments import Fragment, scan_layout, tile_room
+from twill.targets.cuda.linear_tiles import Point, Spread
 from twill.targets.cuda.register_tiles import AnyPoint, as_stored, declaration, number, point
+from twill.targets.cuda.scans import Scan
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.warp.channels import tile_bytes
@@ -34,6 +35,9 @@ def execute(scope: Scope, op: Op) -> None:
     """Appends the operation. Raises ValueError where it can not be generated."""
     if scope.narrow and not (role(op) == "scan" and all(len(_tile(one).shape) == 1 for one in op.operands)):
         raise ValueError("can not be generated in a group that only moves data")
+    if role(op) == "scan" and not scope.narrow and (form := scan_layout(op)):
+        _scan_in_registers(scope, op, form)
+        return
     scope.lines.append(scope.group_barrier())
     _EXECUTE[role(op)](scope, op)
 
@@ -86,6 +90,18 @@ def _scan(scope: Scope, op: Op) -> None:
     scope.lines += [scope.group_barrier(), *_along_lines(scope, op, tiles, places), scope.group_barrier()]
     for result, tile, place in zip(op.results, tiles, places, strict=True):
         _take(scope, result, lambda one, tile=tile, place=place: plain(tile, place, one))
+
+
+def _scan_in_registers(scope: Scope, op: Op, form: Spread) -> None:
+    """Each thread goes along what it holds, lanes and warps exchange totals."""
+    names = tuple(map(scope.name, op.results))
+    for value, name in zip(op.results, names, strict=True):
+        scope.lines += [] if value.id in scope.targets else [declaration(value.type, name)]
+    held_as = point(scope.layout(_tile(op.operands[0])), "i_")
+    elements = [scope.elements(value)(held_as) for value in op.operands]
+    scope.lines += scans.lines(Scan(op, form, names, scope.scratch, scope.group_barrier()), elements)
+    for value, name in zip(op.results, names, strict=True):
+        scope.values[value.id] = scope.held(name, _tile(value))
 
 
 def _along_lines(scope: Scope, op: Op, tiles: Sequence[Tensor], places: Sequence[str]) -> list[str]:
