@@ -16,6 +16,7 @@ from twill.warp.channels import ChannelPlan, deepen
 from twill.warp.dataflow import read
 from twill.warp.plan import Options
 from twill.warp.residency import (
+    ahead,
     enough_slots,
     even_launches,
     never_waits,
@@ -148,6 +149,18 @@ def test_one_warp_copies_vectors_beside_tiles_that_tma_loads(
     assert tiles_and_vectors(code, groups, plans, machine) == wanted
     long = [replace(one, fills=64) for one in plans]
     assert not tiles_and_vectors(code, groups, long, machine)
+
+
+def test_slots_beyond_those_that_are_enough_do_not_keep_a_thread_block_out() -> None:
+    """Two blocks of eight slots have no more loads under way, as far as these hide a load, than two of four;
+    two of three slots have more than three of one."""
+    most = enough_slots(load("h200"), 8)
+    plans = [ChannelPlan("x", 0, (1,), (TILE,), "tma", depth, ((),)) for depth in (8, 4, 3, 1)]
+    eight, four, three, one = (ahead([plan], most) for plan in plans)
+    assert most == 4
+    assert eight == four == 4 * plans[0].stride < ahead(plans[:1])
+    assert 3 * four >= 2 * eight
+    assert 3 * one < 2 * three
 
 
 def test_blocks_of_fewer_registers_than_scheduled_are_tried_where_ptxas_decides() -> None:

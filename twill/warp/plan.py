@@ -336,7 +336,8 @@ def _resident(
     memory, blocks = next(found, (alone, 1))
     by_tma, single = None, design.options.cluster == 1
     loading = (design.code, design.granted, alone.plans, machine)
-    copies, slots = all_tiles(*loading), blocks * ahead(memory.plans)
+    enough = enough_slots(machine, design.options.most)
+    copies, slots = all_tiles(*loading), blocks * ahead(memory.plans, enough)
     mixed = not copies and tiles_and_vectors(*loading)
     for within in (True, False) if copies else (False,) if mixed else ():
         for launch in even_launches(*given, within=within, tight=mixed):
@@ -344,7 +345,8 @@ def _resident(
             more = shared_by(launch.blocks) if launch.blocks > most else None
             if more is None or (within and not (single and never_waits(design.granted, more.plans))):
                 continue
-            if copies or launch.blocks * ahead(more.plans) >= slots:  # no less loads under way on an SM
+            under_way = launch.blocks * ahead(more.plans, enough)
+            if copies or under_way >= slots:  # no less loads on an SM than are enough for its blocks
                 memory, by_tma = more, launch
                 break
     return memory, blocks, by_tma

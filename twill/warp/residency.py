@@ -218,12 +218,14 @@ def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) 
     return machine.residency is None or blocks <= 2 or blocks * ahead(plans) <= machine.residency.in_flight
 
 
-def ahead(plans: Sequence[ChannelPlan]) -> int:
-    """Bytes of the slots of a thread block that are loaded ahead."""
+def ahead(plans: Sequence[ChannelPlan], enough: int | None = None) -> int:
+    """Bytes of the slots of a thread block that are loaded ahead: of each channel as many as are `enough`, or
+    all."""
     loaded = [
         plan for plan in plans if plan.filled_by in LOADED and not plan.once and plan.slot_owner == plan.id
     ]
-    return sum(plan.depth * plan.stride for plan in loaded)
+    most = [plan.depth if enough is None else enough * max(1, len(plan.sharers)) for plan in loaded]
+    return sum(min(plan.depth, count) * plan.stride for plan, count in zip(loaded, most, strict=True))
 
 
 def hides_arrival(
