@@ -44,7 +44,10 @@ UNITS = {
     "shared": r"(LDS|STS)\b",
 }
 """Opcodes of SASS, by what executes them."""
-CALLS = {"barriers": "named_barrier_sync(", "fences": "fence_async_shared("}
+CALLS = {
+    "barriers": ("named_barrier_sync(",),
+    "fences": ("fence_async_shared(", "tensor_memory_wait_store(", "await_reads("),
+}
 """Calls in the generated file that are one instruction each."""
 TOLERATED = 1.1
 """Instructions executed for each that is charged, at most."""
@@ -111,13 +114,14 @@ SASS instructions of one warp in one iteration of the loop, by the unit that exe
 that compute; in parentheses what the schedule charges on that unit (cycles x lanes / threads), with what is
 charged on the ALU for the waits, the channels and the loop of its program (`[control]`, docs/costs.md), and
 the instructions of 128 x 256 x 32 bytes that the group's MMAs are. What ptxas moves out of the loop is not
-counted, nor is the second try of a wait. Of waits on mbarriers, barriers of a group and proxy fences the
-program's own number is in parentheses. An FADD2, FMUL2 or FFMA2, which computes two elements in one
-instruction, counts for two on its unit, and for one among all. What one warp of a group executes alone, such
-as a wait before it issues an MMA, counts on these units as an average.
+counted, nor is the second try of a wait. Of waits on mbarriers, barriers of a group and fences (for the
+async proxy, and waits for stores to tensor memory) the program's own number is in parentheses. An FADD2,
+FMUL2 or FFMA2, which computes two elements in one instruction, counts for two on its unit, and for one among
+all. What one warp of a group executes alone, such as a wait before it issues an MMA, counts on these units as
+an average.
 The rows are of one run with one version of the code. None is more than a tenth above what is in parentheses
-(`benchmarks/b200.py` fails where one is). `straight`
-has none: its loops have as many iterations as stages, so that ptxas leaves no steady state.
+(`benchmarks/b200.py` fails where one is). `straight` has none: its loops have as many iterations as stages,
+so that ptxas leaves no steady state.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -158,8 +162,14 @@ of it is read. Two tiles (fa_fwd_subtiled), which overlap, are the faster form.
 
 Clusters of two (`--pairs`) are refused for three kernels. In fa_bwd, B of the MMAs of scores and of their
 gradients is the block's own, keys and values, and the gradient of the queries is a sum over the keys of both
-blocks. In fa_fwd_causal the blocks of a pair have different numbers of iterations. fa_bwd_subtiled has tiles
-of 64 rows.
+blocks. A pair would have to hold its queries as B and exchange halves of the scores' gradients through
+distributed shared memory, as FlashAttention-4 does: another algorithm, which is not generated. It would pay:
+shared memory takes 3344 cycles of an iteration here (operands of MMAs 2048, the gradient of the queries
+1024, the scores' gradients 256), and the tensor core 2560. With half of B and half of that gradient for each
+block it would take about 2300 and the exchange, so that the tensor core would limit the loop. In
+fa_fwd_causal the blocks of a pair have different numbers of iterations. A pair would wait for the longer one
+and win nothing: the interval of fa_fwd_subtiled is 2308 in pairs too, which exponentials and the tensor core
+set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. fa_bwd_subtiled has tiles of 64 rows.
 
 With `--polynomial-exp2` the search has five forms of a loop to schedule. The values are as accurate as those
 of the instruction (1.17 ulp; CUDA documents 2 for `exp2f`), but not the same bits, so it is off unless given.
@@ -313,7 +323,9 @@ def counts(kernel: str, made: Program, group: WarpProgram, text: str, inside: ra
     """Instructions of one warp that are no elements: MMAs, waits, barriers and fences of the program."""
     control = controlling(made, group, loops(kernel)[1][0])
     lines = text.splitlines()[inside.start - 1 : inside.stop - 1]
-    called = {unit: sum(line.count(call) for line in lines) for unit, call in CALLS.items()}
+    called = {
+        unit: sum(line.count(call) for line in lines for call in calls) for unit, calls in CALLS.items()
+    }
     return {"tcgen05": multiplied(kernel, group), "waits": control.waits + control.issuing, **called}
 
 
@@ -439,7 +451,7 @@ def published(first: Sequence[str]) -> str:
         f"| {what} | {figure} | {source} | {', '.join(f'{name} {cells[name][4]}' for name in kernels)} |"
         for what, figure, source, kernels in FIGURES
     )
-    return PUBLISHED.format(rows="\n".join(rows))
+    return PUBLISHED.format(rows="\n".join(rows)).rstrip()
 
 
 def beyond(row: str) -> bool:
