@@ -178,7 +178,7 @@ def test_the_program_after_each_pass_is_written(tmp_path: Path) -> None:
     assert run(["codegen", GEMM, "--arch", "sm90", *options, "--dump", str(dump)]) == 0
     names = [path.name for path in sorted(dump.glob("*.txt"))]
     assert [name.split("-", 1)[1].removesuffix(".txt") for name in names] == [one.name for one in PASSES]
-    before, after = ((dump / f"{name}.txt").read_text() for name in ("04-stages", "05-mma-waits"))
+    before, after = ((dump / f"{name}.txt").read_text() for name in ("05-stages", "06-mma-waits"))
     assert "MmaWait" not in before
     assert "MmaWait 1" in after
     assert (dump / names[-1]).read_text() == (tmp_path / "build" / "warps.txt").read_text()

@@ -24,6 +24,7 @@ from twill.ir.statements import (
     For,
     If,
     InitializeCarried,
+    LocalLoad,
     MbarrierArrival,
     MmaCompletion,
     MmaIssue,
@@ -93,6 +94,8 @@ def effects(statement: Statement) -> Effects:
             return Effects(_locations(reads), (*(write.register for write in writes), *stores))
         case InitializeCarried(source=source, register=register):
             return Effects((source,) if source else (), (register,))
+        case LocalLoad(source=source, register=register):
+            return Effects((source,), (register,))
         case Move(variable=variable, age=age):
             return Effects((Register(variable, age - 1),), (Register(variable, age),))
         case FinalizeReduction(register=register):

@@ -7,7 +7,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-from twill.ir.operands import Accumulator, At, Iteration, OperandLocation, Read, Register, TensorMemory, Write
+from twill.ir.operands import (
+    Accumulator,
+    At,
+    Iteration,
+    OperandLocation,
+    Read,
+    Register,
+    Slot,
+    TensorMemory,
+    Write,
+)
 
 # --- computing --------------------------------------------------------------------------------------------
 
@@ -52,6 +62,17 @@ class InitializeCarried:
 
     value: int
     source: OperandLocation | None
+    register: Register
+    at: At = At()
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLoad:
+    """`register` = the tile `value`, which threads read from a slot in a statement of its own: before the
+    wait for an MMA behind which an operation needs it."""
+
+    value: int
+    source: Slot
     register: Register
     at: At = At()
 
@@ -418,6 +439,7 @@ class Alternate:
 Statement: TypeAlias = (
     Compute
     | InitializeCarried
+    | LocalLoad
     | Move
     | FinalizeReduction
     | SchedulingFence

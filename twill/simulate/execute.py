@@ -28,6 +28,7 @@ from twill.ir.statements import (
     For,
     If,
     InitializeCarried,
+    LocalLoad,
     MbarrierArrival,
     MmaIssue,
     MmaWait,
@@ -200,6 +201,8 @@ def _act(group: _Group, action: Action) -> None:
             _computed(group, action, ops, reads)
         case InitializeCarried(value=value, source=source, register=register):
             group.registers[register] = _scope(group, action, [Read(value, source)] if source else [])[value]
+        case LocalLoad(value=value, source=source, register=register):
+            group.registers[register] = _scope(group, action, [Read(value, source)])[value]
         case Move(variable=variable, age=age):
             group.registers[Register(variable, age)] = group.registers.get(Register(variable, age - 1))
         case ProducerLoad() as fill:

@@ -19,6 +19,7 @@ from twill.ir.statements import (
     Compute,
     ConsumerRelease,
     ConsumerWait,
+    LocalLoad,
     MbarrierArrival,
     MmaIssue,
     ProducerLoad,
@@ -130,6 +131,8 @@ def _action(run: _Run, protocol: Protocol, group: int, action: Action) -> None:
             _tell(run, "full", *_fill(run, name, number), threads)
         case Compute(reads=reads, stores=stores, node=node):
             _touched(run, action, threads, reads, stores, node)
+        case LocalLoad(value=value, source=source):
+            _touched(run, action, threads, (Read(value, source),), (), "a read of a slot")
         case TensorMemorySync(half=half):
             _sync(run, group, half)
         case MmaIssue() as issue:

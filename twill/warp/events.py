@@ -36,6 +36,8 @@ class Event:
     """As in `Compute`."""
     late: bool = False
     """After what else happens at its time."""
+    acquires: bool = False
+    """The group waits for a slot of the channel, which a later event reads."""
 
 
 def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
@@ -82,7 +84,14 @@ def events(group: Group) -> list[Event]:
         if task.group == group.id
         for event in _events(group, index, task)
     ]
+    found += _acquiring(group)
     return ordered(group, found)
+
+
+def _acquiring(group: Group) -> Iterable[Event]:
+    channels = (channel for channel in group.kernel.channels if channel.id in group.acquired)
+    for index, channel in enumerate(channels):
+        yield Event(group.acquired[channel.id], -1, index, channel=channel, acquires=True)
 
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
@@ -138,7 +147,7 @@ def _filling_time(group: Group, task: Task, channel: ChannelPlan) -> Time:
 
 def stores_from(group: Group, task: Task, channel: ChannelPlan) -> bool:
     """Whether a task stores a tile from a slot of the channel."""
-    stores = group.code.ops[task.ops[-1]].name in STORES
+    stores = bool(task.ops) and group.code.ops[task.ops[-1]].name in STORES
     return (
         stores
         and task.group != channel.producer
@@ -147,7 +156,7 @@ def stores_from(group: Group, task: Task, channel: ChannelPlan) -> bool:
 
 
 def is_mma(code: Code, task: Task) -> bool:
-    return code.ops[task.ops[-1]].name in MMAS
+    return bool(task.ops) and code.ops[task.ops[-1]].name in MMAS
 
 
 def filled(group: Group, task: Task) -> tuple[ChannelPlan, ...]:

@@ -83,7 +83,10 @@ class Group:
     flat: bool = False
     """One iteration at a time: no overlap, no ordering barriers."""
     shift: Time = 0
-    """Where the group's interval begins in that of the schedule."""
+    """Where the group's interval begins in that of the schedule; below 0 where it begins an iteration with
+    waits for slots in the interval before."""
+    acquired: Mapping[str, Time] = field(default_factory=dict[str, Time])
+    """When it waits for the slots of channels, by id, before the first operation that reads them."""
 
     @property
     def code(self) -> Code:
@@ -110,7 +113,10 @@ class Group:
         return (0, time) if self.flat else divmod(time - self.shift, self.scheduled.solution.interval)
 
     def channel(self, leaf: Leaf) -> tuple[ChannelPlan, int] | None:
-        """Where this group reads a value of another group, or one that was loaded."""
+        """Where this group reads a value of another group, or one that was loaded; None for one that it has
+        in registers."""
+        if leaf.in_registers:
+            return None
         for channel in self.kernel.channels:
             tensor = channel.holds(leaf.source)
             if tensor is not None and (channel.filled_by in LOADED or self.id in channel.consumers):

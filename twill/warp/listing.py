@@ -24,6 +24,7 @@ from twill.ir.statements import (
     For,
     If,
     InitializeCarried,
+    LocalLoad,
     MbarrierArrival,
     MmaIssue,
     MmaWait,
@@ -117,6 +118,8 @@ def _what(statement: Statement) -> str:
             return f"{_sources(reads)} through {buffer} in {parts}"
         case Move(variable, age):
             return f"{variable} {age}"
+        case LocalLoad(source=source, register=register):
+            return f"{_location(source)} -> {_location(register)}"
         case InitializeCarried(register=register) | FinalizeReduction(register=register):
             return _location(register)
         case MmaWait(pending):

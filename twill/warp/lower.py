@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from twill.ir.loop import Module
 from twill.ir.program import Program
-from twill.warp import pipelined_loops
+from twill.warp import early_reads, pipelined_loops
 from twill.warp.assemble import alternated, assembled, with_registers
 from twill.warp.designs import chosen
 from twill.warp.pipelined_loops import LoopDraft
@@ -61,6 +61,7 @@ def _each_group(run: Callable[[LoopDraft], LoopDraft]) -> Callable[[Draft], Draf
 
 PASSES = (
     Pass("shift", _each_loop(pipelined_loops.shifted)),
+    Pass("early-reads", early_reads.read_early),
     Pass("order", _each_group(pipelined_loops.in_schedule_order)),
     Pass("slice", _each_group(pipelined_loops.sliced)),
     Pass("release", _each_group(pipelined_loops.released)),
@@ -71,4 +72,5 @@ PASSES = (
     Pass("tiles-in-flight", alternated),
     Pass("registers", with_registers),
 )
-"""Lowering, in order. The target takes part in `shift`, `release`, `mma-waits` and `scheduling-fences`."""
+"""Lowering, in order. The target takes part in `shift`, `early-reads`, `release`, `mma-waits` and
+`scheduling-fences`."""

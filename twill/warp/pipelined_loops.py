@@ -84,7 +84,7 @@ def staged(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
     """Prologue, steady state and epilogue, with the number of stages that the group with most of them
     needs."""
     sequences = [_flat(steps(draft.group, draft.events)) for draft in groups]
-    stages = max(_stages(sequence) for sequence in sequences)
+    stages = max(_stages(draft.group, sequence) for draft, sequence in zip(groups, sequences, strict=True))
     return tuple(
         replace(draft, parts=_parts(draft.group, own, stages))
         for draft, own in zip(groups, sequences, strict=True)
@@ -199,22 +199,36 @@ def _sequence(group: Group) -> tuple[Event, ...]:
     return released(sliced(in_schedule_order(LoopDraft(group)))).events
 
 
+def interval_of(
+    group: Group,
+) -> tuple[tuple[Event, ...], tuple[Step, ...], tuple[int, ...], Mapping[int, int]]:
+    """An interval of the steady state: events, statements without waits for MMAs, the event of each, and by
+    statement how many MMAs may stay in flight before it, where it waits."""
+    found = _sequence(group)
+    made = steps(group, found)
+    flat, owner = _flat(made), tuple(i for i, part in enumerate(made) for _ in part)
+    parts = _parts(group, flat, 1 + max((step.stage for step in flat), default=0))
+    return found, flat, owner, group.kernel.target.legalization.pending(group.code, parts)
+
+
 def _flat(parts: Sequence[Sequence[Step]]) -> tuple[Step, ...]:
     return tuple(step for part in parts for step in part)
 
 
-def _stages(sequence: Sequence[Step]) -> int:
+def _stages(group: Group, sequence: Sequence[Step]) -> int:
     """How many intervals an iteration takes to start everything. Releases do not count. The first iteration
     is peeled where its MMAs then know that they are the first (backward attention on an H200: 27.9 million SM
-    cycles with it, 28.6 without)."""
+    cycles with it, 28.6 without): behind the interval in which only waits of an iteration stand, if there is
+    one."""
     started = 1 + max(
         (step.stage for step in sequence if not isinstance(step.statement, ConsumerRelease)), default=0
     )
     peeled = any(
         isinstance(step.statement, MmaIssue) and step.statement.accumulate == "not_first" for step in sequence
     )
+    before = max(0, -(group.shift // group.scheduled.solution.interval))
     later = min(2, 1 + max((step.stage for step in sequence), default=0))
-    return max(started, 2 if peeled else 1, later)
+    return max(started, before + (2 if peeled else 1), later)
 
 
 def _parts(group: Group, sequence: tuple[Step, ...], stages: int) -> Parts:

@@ -11,6 +11,7 @@ from twill.ir.operands import Iteration, OperandLocation, Read, Register, Slot, 
 from twill.ir.statements import (
     BarrierWait,
     Compute,
+    LocalLoad,
     MbarrierArrival,
     MmaIssue,
     ProducerLoad,
@@ -85,6 +86,9 @@ def _rebased(step: Step, base: str, t: int) -> Step:
             stores = (replace(tile, iteration=iteration(tile.iteration)) for tile in made.stores)
             made = replace(made, stores=tuple(stores))
         return replace(step, statement=made)
+    if isinstance(statement, LocalLoad):
+        source = replace(statement.source, iteration=iteration(statement.source.iteration))
+        statement = replace(statement, source=source)
     if isinstance(statement, BarrierWait):
         awaited = iteration(statement.awaited)
         awaited = replace(awaited, offset=max(awaited.offset, 0)) if base == "last" else awaited

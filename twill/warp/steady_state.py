@@ -19,6 +19,7 @@ from twill.ir.statements import (
     ConsumerRelease,
     ConsumerWait,
     InitializeCarried,
+    LocalLoad,
     MbarrierArrival,
     MmaIssue,
     Move,
@@ -86,6 +87,9 @@ def _statements(interval: _Interval, i: int, at: At) -> Iterable[Step]:
     group, event, stage = interval.group, interval.sequence[i], at.stage
     if event.task is None:
         assert event.channel is not None
+        if event.acquires:
+            yield from _consumer_waits(interval, i, at)
+            return
         yield from (
             Step(StoreWait(group.kernel.buffers[other.ops[-1]][0], at), stage)
             for other in group.own
@@ -126,7 +130,9 @@ def _consumer_waits(interval: _Interval, i: int, at: At) -> Iterable[Step]:
 
 
 def _acquired(group: Group, event: Event) -> set[str]:
-    """The channels of which an event reads a slot, except for tiles from outside of the loop."""
+    """The channels of which an event reads, or awaits, a slot, except for tiles from outside of the loop."""
+    if event.acquires and event.channel is not None:
+        return {event.channel.id}
     return {
         location[0].id
         for leaf in _read(group, event)
@@ -216,6 +222,8 @@ def _step(
     assert event.task is not None
     task, reads = event.task, tuple(Read(value, location) for value, (location, _) in locations.items())
     sources = tuple(source for _, source in locations.values())
+    if not task.ops:
+        return _local_load(group, task, at, locations)
     last = group.code.ops[task.ops[-1]]
     if event.channel is not None:
         return _filling(group, event.channel, task, event.computes, at, reads, sources)
@@ -230,6 +238,20 @@ def _step(
         staged = not any(isinstance(read.location, Slot) for read in reads)
         return Step(StoreTile(task.ops, reads, buffer, parts, at, staged=staged), at.stage, sources=sources)
     return _computing(group, event, task, at, reads, sources)
+
+
+def _local_load(
+    group: Group,
+    task: Task,
+    at: At,
+    locations: Mapping[int, tuple[OperandLocation, tuple[int, int | None]]],
+) -> Step:
+    """The read of a tile from its slot."""
+    (leaf,) = task.leaves
+    source, where = locations[leaf.value.id]
+    assert isinstance(source, Slot)
+    register = Register(group.names[leaf.source.id])
+    return Step(LocalLoad(leaf.value.id, source, register, at), at.stage, sources=(where,))
 
 
 def _computing(

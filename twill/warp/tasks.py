@@ -60,11 +60,13 @@ class Leaf:
     from outside of the loop."""
     distance: int | None
     """Iterations back; None for a value from outside."""
+    in_registers: bool = False
+    """A task of the same group has read it from its slot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """One graph node, ready to become statements."""
+    """One graph node, ready to become statements; or, without operations, a read of a tile from its slot."""
 
     node: Node
     group: int

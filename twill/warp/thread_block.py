@@ -18,6 +18,7 @@ from twill.ir.schedule import Group as Granted
 from twill.ir.statements import (
     Compute,
     InitializeCarried,
+    LocalLoad,
     MmaIssue,
     Pipelined,
     ProducerLoad,
@@ -77,7 +78,9 @@ def variables(code: Code, body: tuple[Statement, ...]) -> tuple[Variable, ...]:
                 types |= {write.register.variable: values[write.value].type for write in writes}
             case MmaIssue(ops=ops, accumulator=Register() as accumulator):
                 types[accumulator.variable] = code.ops[ops[-1]].result.type
-            case InitializeCarried(value=value, register=register):
+            case (
+                InitializeCarried(value=value, register=register) | LocalLoad(value=value, register=register)
+            ):
                 types[register.variable] = values[value].type
             case _:
                 pass

@@ -68,6 +68,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         int32_t key_4;
         float scale2_5;
         float slopes_24[32];
+        float slopes_26[16];
         float slopes_29[32];
         float slopes_30[32];
         uint32_t truncf_0[8][4];
@@ -77,6 +78,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         float warp_group_dot_12[32];
         float weights[32];
         float weights_15[32];
+        float weights_18[16];
         float weights_21[32];
         float weights_22[32];
         // mulf.scale2_5 (examples/ttgir/fa_bwd.sm90.ttgir:48:17)
@@ -97,11 +99,22 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
         }
         trips_0 = max(0, (length + 63) / 64);
         {
-            // fa_bwd/for.0: 2 stages, an iteration every 3340 cycles
+            // fa_bwd/for.0: 3 stages, an iteration every 3340 cycles
             const int32_t n = trips_0;
-            if (n >= 1) {
+            if (n >= 2) {
                 channel_x.consumer_wait(count_x);
-                // cycle 0, stage 0: dot.weights_15 (examples/ttgir/fa_bwd.sm90.ttgir:66:21)
+                channel_weights_18.consumer_wait(count_weights_18);
+                // cycle 3339, stage 0: read weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_weights_18.slot(count_weights_18);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) weights_18[i_] = read_0[i_];
+                }
+                channel_weights_18.consumer_release(count_weights_18);
+                // cycle 0, stage 1: dot.weights_15 (examples/ttgir/fa_bwd.sm90.ttgir:66:21)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
@@ -116,23 +129,18 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                     wgmma_commit();
                 }
-                channel_weights_18.consumer_wait(count_weights_18);
                 wgmma_wait<0>();
                 registers_fence(weights_15);
-                // cycle 639, stage 0: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
+                // cycle 639, stage 1: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
                 {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_weights_18.slot(count_weights_18);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     float weights_16_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 12; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 12; ++i_) weights_21[i_] = (weights_16_[i_] - weights_18[i_ / 4 * 2 + i_ % 2]);
                 }
                 channel_g.consumer_wait(count_g);
-                // cycle 672, stage 0: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
+                // cycle 672, stage 1: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
@@ -147,48 +155,48 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                     wgmma_commit();
                 }
-                // cycle 672, stage 0: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
+                // cycle 672, stage 1: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
                 {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_weights_18.slot(count_weights_18);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     float weights_16_[32];
                     #pragma unroll
                     for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
                     #pragma unroll
-                    for (int i_ = 12; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 12; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - weights_18[i_ / 4 * 2 + i_ % 2]);
                 }
-                // cycle 672, stage 0: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
+                // cycle 672, stage 1: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_22[i_] = exp2_approx(weights_21[i_]);
                 }
-                channel_weights_18.consumer_release(count_weights_18);
                 channel_slopes_26.consumer_wait(count_slopes_26);
-                wgmma_wait<0>();
-                registers_fence(slopes_24);
-                // cycle 1311, stage 0: sub.slopes_29 (examples/ttgir/fa_bwd.sm90.ttgir:80:20)
+                // cycle 1310, stage 1: read slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
                 {
                     float read_0[16];
                     const uint32_t read_0_at = channel_slopes_26.slot(count_slopes_26);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 16; ++i_) slopes_26[i_] = read_0[i_];
                 }
-                // cycle 1388, stage 0: mul.slopes_30 (examples/ttgir/fa_bwd.sm90.ttgir:81:20)
+                channel_slopes_26.consumer_release(count_slopes_26);
+                wgmma_wait<0>();
+                registers_fence(slopes_24);
+                // cycle 1311, stage 1: sub.slopes_29 (examples/ttgir/fa_bwd.sm90.ttgir:80:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - slopes_26[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 1388, stage 1: mul.slopes_30 (examples/ttgir/fa_bwd.sm90.ttgir:81:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_30[i_] = (weights_22[i_] * slopes_29[i_]);
                 }
-                channel_slopes_26.consumer_release(count_slopes_26);
-                // cycle 1418, stage 0: trunc.7 (examples/ttgir/fa_bwd.sm90.ttgir:83:12)
+                // cycle 1418, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm90.ttgir:83:12)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_30[2 * i_], slopes_30[2 * i_ + 1]);
                 }
-                // cycle 1564, stage 0: store convert.11 to convert_layout_11
+                // cycle 1564, stage 1: store convert.11 to convert_layout_11
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
@@ -196,7 +204,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 256);
-                // cycle 1742, stage 0: dot.12 (examples/ttgir/fa_bwd.sm90.ttgir:90:13)
+                // cycle 1742, stage 1: dot.12 (examples/ttgir/fa_bwd.sm90.ttgir:90:13)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_11.slot(count_convert_layout_11), 16384);
@@ -211,7 +219,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
                     wgmma_commit();
                 }
-                // cycle 2316, stage 0: dot.dy_32 (examples/ttgir/fa_bwd.sm90.ttgir:87:16)
+                // cycle 2316, stage 1: dot.dy_32 (examples/ttgir/fa_bwd.sm90.ttgir:87:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x), 8192);
                     wgmma_fence();
@@ -223,7 +231,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_12);
-                // cycle 2381, stage 0: store dot.12 to warp_group_dot_12
+                // cycle 2381, stage 1: store dot.12 to warp_group_dot_12
                 channel_warp_group_dot_12.producer_acquire(count_warp_group_dot_12);
                 {
                     #pragma unroll
@@ -232,12 +240,12 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                 }
                 fence_async_shared();
                 channel_warp_group_dot_12.producer_commit(count_warp_group_dot_12);
-                // cycle 2682, stage 0: trunc.6 (examples/ttgir/fa_bwd.sm90.ttgir:82:12)
+                // cycle 2682, stage 1: trunc.6 (examples/ttgir/fa_bwd.sm90.ttgir:82:12)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_22[2 * i_], weights_22[2 * i_ + 1]);
                 }
-                // cycle 2828, stage 0: dot.dz_31 (examples/ttgir/fa_bwd.sm90.ttgir:85:16)
+                // cycle 2828, stage 1: dot.dz_31 (examples/ttgir/fa_bwd.sm90.ttgir:85:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g), 8192);
                     wgmma_fence();
@@ -247,14 +255,344 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
+                channel_x.consumer_wait(count_x + 1);
+                channel_weights_18.consumer_wait(count_weights_18 + 1);
+                // cycle 3339, stage 0: read weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_weights_18.slot(count_weights_18 + 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) weights_18[i_] = read_0[i_];
+                }
+                channel_weights_18.consumer_release(count_weights_18 + 1);
                 wgmma_wait<0>();
                 registers_fence(dy);
                 registers_fence(dz_9);
                 channel_g.consumer_release(count_g);
                 channel_x.consumer_release(count_x);
-                for (int32_t i = 1; i < n; ++i) {
+                for (int32_t i = 2; i < n; ++i) {
                     thread.rematerialize();
+                    // cycle 0, stage 1: dot.weights_15 (examples/ttgir/fa_bwd.sm90.ttgir:66:21)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x + i - 1));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<0>();
+                    registers_fence(weights_15);
+                    // cycle 639, stage 1: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
+                    {
+                        float weights_16_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 12; ++i_) weights_21[i_] = (weights_16_[i_] - weights_18[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    channel_g.consumer_wait(count_g + i - 1);
+                    // cycle 672, stage 1: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g + i - 1));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                        wgmma_commit();
+                    }
+                    // cycle 672, stage 1: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
+                    {
+                        float weights_16_[32];
+                        #pragma unroll
+                        for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
+                        #pragma unroll
+                        for (int i_ = 12; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - weights_18[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    // cycle 672, stage 1: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_22[i_] = exp2_approx(weights_21[i_]);
+                    }
+                    channel_slopes_26.consumer_wait(count_slopes_26 + i - 1);
+                    // cycle 1310, stage 1: read slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
+                    {
+                        float read_0[16];
+                        const uint32_t read_0_at = channel_slopes_26.slot(count_slopes_26 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) slopes_26[i_] = read_0[i_];
+                    }
+                    channel_slopes_26.consumer_release(count_slopes_26 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(slopes_24);
+                    // cycle 1311, stage 1: sub.slopes_29 (examples/ttgir/fa_bwd.sm90.ttgir:80:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - slopes_26[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    // cycle 1388, stage 1: mul.slopes_30 (examples/ttgir/fa_bwd.sm90.ttgir:81:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_30[i_] = (weights_22[i_] * slopes_29[i_]);
+                    }
+                    // cycle 1418, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm90.ttgir:83:12)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_30[2 * i_], slopes_30[2 * i_ + 1]);
+                    }
+                    // cycle 1564, stage 1: store convert.11 to convert_layout_11
+                    {
+                        #pragma unroll
+                        for (int j = 0; j < 4; ++j)
+                            stmatrix_x4(channel_convert_layout_11.slot(count_convert_layout_11 + i - 1) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
+                    }
+                    fence_async_shared();
+                    named_barrier_sync(group_1_barrier, 256);
+                    // cycle 1742, stage 1: dot.12 (examples/ttgir/fa_bwd.sm90.ttgir:90:13)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_11.slot(count_convert_layout_11 + i - 1), 16384);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 6144), descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 10240), descriptor_advance(descriptor_b, 10240), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 12288), descriptor_advance(descriptor_b, 12288), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
+                        wgmma_commit();
+                    }
+                    // cycle 2316, stage 1: dot.dy_32 (examples/ttgir/fa_bwd.sm90.ttgir:87:16)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x + i - 1), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    registers_fence(warp_group_dot_12);
+                    // cycle 2381, stage 1: store dot.12 to warp_group_dot_12
+                    channel_warp_group_dot_12.producer_acquire(count_warp_group_dot_12 + i - 1);
+                    {
+                        #pragma unroll
+                        for (int p = 0; p < 16; ++p)
+                            store_shared(channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i - 1) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
+                    }
+                    fence_async_shared();
+                    channel_warp_group_dot_12.producer_commit(count_warp_group_dot_12 + i - 1);
+                    // cycle 2682, stage 1: trunc.6 (examples/ttgir/fa_bwd.sm90.ttgir:82:12)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_22[2 * i_], weights_22[2 * i_ + 1]);
+                    }
+                    // cycle 2828, stage 1: dot.dz_31 (examples/ttgir/fa_bwd.sm90.ttgir:85:16)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g + i - 1), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
                     channel_x.consumer_wait(count_x + i);
+                    channel_weights_18.consumer_wait(count_weights_18 + i);
+                    // cycle 3339, stage 0: read weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                    {
+                        float read_0[16];
+                        const uint32_t read_0_at = channel_weights_18.slot(count_weights_18 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) weights_18[i_] = read_0[i_];
+                    }
+                    channel_weights_18.consumer_release(count_weights_18 + i);
+                    wgmma_wait<0>();
+                    registers_fence(dy);
+                    registers_fence(dz_9);
+                    channel_g.consumer_release(count_g + i - 1);
+                    channel_x.consumer_release(count_x + i - 1);
+                }
+                // cycle 0, stage 1: dot.weights_15 (examples/ttgir/fa_bwd.sm90.ttgir:66:21)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x + n - 1));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(weights_15);
+                // cycle 639, stage 1: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
+                {
+                    float weights_16_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 12; ++i_) weights_21[i_] = (weights_16_[i_] - weights_18[i_ / 4 * 2 + i_ % 2]);
+                }
+                channel_g.consumer_wait(count_g + n - 1);
+                // cycle 672, stage 1: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g + n - 1));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                    wgmma_commit();
+                }
+                // cycle 672, stage 1: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
+                {
+                    float weights_16_[32];
+                    #pragma unroll
+                    for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
+                    #pragma unroll
+                    for (int i_ = 12; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - weights_18[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 672, stage 1: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_22[i_] = exp2_approx(weights_21[i_]);
+                }
+                channel_slopes_26.consumer_wait(count_slopes_26 + n - 1);
+                // cycle 1310, stage 1: read slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_slopes_26.slot(count_slopes_26 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) slopes_26[i_] = read_0[i_];
+                }
+                channel_slopes_26.consumer_release(count_slopes_26 + n - 1);
+                wgmma_wait<0>();
+                registers_fence(slopes_24);
+                // cycle 1311, stage 1: sub.slopes_29 (examples/ttgir/fa_bwd.sm90.ttgir:80:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - slopes_26[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 1388, stage 1: mul.slopes_30 (examples/ttgir/fa_bwd.sm90.ttgir:81:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_30[i_] = (weights_22[i_] * slopes_29[i_]);
+                }
+                // cycle 1418, stage 1: trunc.7 (examples/ttgir/fa_bwd.sm90.ttgir:83:12)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_30[2 * i_], slopes_30[2 * i_ + 1]);
+                }
+                // cycle 1564, stage 1: store convert.11 to convert_layout_11
+                {
+                    #pragma unroll
+                    for (int j = 0; j < 4; ++j)
+                        stmatrix_x4(channel_convert_layout_11.slot(count_convert_layout_11 + n - 1) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
+                }
+                fence_async_shared();
+                named_barrier_sync(group_1_barrier, 256);
+                // cycle 1742, stage 1: dot.12 (examples/ttgir/fa_bwd.sm90.ttgir:90:13)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_11.slot(count_convert_layout_11 + n - 1), 16384);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 6144), descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 10240), descriptor_advance(descriptor_b, 10240), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 12288), descriptor_advance(descriptor_b, 12288), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
+                    wgmma_commit();
+                }
+                // cycle 2316, stage 1: dot.dy_32 (examples/ttgir/fa_bwd.sm90.ttgir:87:16)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x + n - 1), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<1>();
+                registers_fence(warp_group_dot_12);
+                // cycle 2381, stage 1: store dot.12 to warp_group_dot_12
+                channel_warp_group_dot_12.producer_acquire(count_warp_group_dot_12 + n - 1);
+                {
+                    #pragma unroll
+                    for (int p = 0; p < 16; ++p)
+                        store_shared(channel_warp_group_dot_12.slot(count_warp_group_dot_12 + n - 1) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4)] : warp_group_dot_12[2 * p], thread.row % 2 ? warp_group_dot_12[2 * (p ^ 4) + 1] : warp_group_dot_12[2 * p + 1]);
+                }
+                fence_async_shared();
+                channel_warp_group_dot_12.producer_commit(count_warp_group_dot_12 + n - 1);
+                // cycle 2682, stage 1: trunc.6 (examples/ttgir/fa_bwd.sm90.ttgir:82:12)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_22[2 * i_], weights_22[2 * i_ + 1]);
+                }
+                // cycle 2828, stage 1: dot.dz_31 (examples/ttgir/fa_bwd.sm90.ttgir:85:16)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g + n - 1), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(dy);
+                registers_fence(dz_9);
+                channel_g.consumer_release(count_g + n - 1);
+                channel_x.consumer_release(count_x + n - 1);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    channel_x.consumer_wait(count_x + i);
+                    channel_weights_18.consumer_wait(count_weights_18 + i);
+                    // cycle -1, stage 0: read weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                    {
+                        float read_0[16];
+                        const uint32_t read_0_at = channel_weights_18.slot(count_weights_18 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) weights_18[i_] = read_0[i_];
+                    }
+                    channel_weights_18.consumer_release(count_weights_18 + i);
                     // cycle 0, stage 0: dot.weights_15 (examples/ttgir/fa_bwd.sm90.ttgir:66:21)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x + i));
@@ -270,20 +608,20 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
-                    channel_weights_18.consumer_wait(count_weights_18 + i);
                     wgmma_wait<0>();
                     registers_fence(weights_15);
                     // cycle 639, stage 0: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
                     {
-                        float read_0[16];
-                        const uint32_t read_0_at = channel_weights_18.slot(count_weights_18 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         float weights_16_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 12; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
+                        for (int i_ = 0; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 12; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - weights_18[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    // cycle 669, stage 0: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_22[i_] = exp2_approx(weights_21[i_]);
                     }
                     channel_g.consumer_wait(count_g + i);
                     // cycle 672, stage 0: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
@@ -301,42 +639,29 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
-                    // cycle 672, stage 0: ffma.weights_21 (examples/ttgir/fa_bwd.sm90.ttgir:72:21)
-                    {
-                        float read_0[16];
-                        const uint32_t read_0_at = channel_weights_18.slot(count_weights_18 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        float weights_16_[32];
-                        #pragma unroll
-                        for (int i_ = 12; i_ < 32; ++i_) weights_16_[i_] = (weights_15[i_] * weights[i_]);
-                        #pragma unroll
-                        for (int i_ = 12; i_ < 32; ++i_) weights_21[i_] = (weights_16_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
-                    }
-                    // cycle 672, stage 0: exp2.weights_22 (examples/ttgir/fa_bwd.sm90.ttgir:73:21)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) weights_22[i_] = exp2_approx(weights_21[i_]);
-                    }
-                    channel_weights_18.consumer_release(count_weights_18 + i);
                     channel_slopes_26.consumer_wait(count_slopes_26 + i);
-                    wgmma_wait<0>();
-                    registers_fence(slopes_24);
-                    // cycle 1311, stage 0: sub.slopes_29 (examples/ttgir/fa_bwd.sm90.ttgir:80:20)
+                    // cycle 1310, stage 0: read slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
                     {
                         float read_0[16];
                         const uint32_t read_0_at = channel_slopes_26.slot(count_slopes_26 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 16; ++i_) slopes_26[i_] = read_0[i_];
+                    }
+                    channel_slopes_26.consumer_release(count_slopes_26 + i);
+                    wgmma_wait<0>();
+                    registers_fence(slopes_24);
+                    // cycle 1311, stage 0: sub.slopes_29 (examples/ttgir/fa_bwd.sm90.ttgir:80:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_29[i_] = (slopes_24[i_] - slopes_26[i_ / 4 * 2 + i_ % 2]);
                     }
                     // cycle 1388, stage 0: mul.slopes_30 (examples/ttgir/fa_bwd.sm90.ttgir:81:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_30[i_] = (weights_22[i_] * slopes_29[i_]);
                     }
-                    channel_slopes_26.consumer_release(count_slopes_26 + i);
                     // cycle 1418, stage 0: trunc.7 (examples/ttgir/fa_bwd.sm90.ttgir:83:12)
                     {
                         #pragma unroll
@@ -369,7 +694,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x + i), 8192);
                         wgmma_fence();
-                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), i != 0);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[1], descriptor_advance(descriptor_b, 2048), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[2], descriptor_advance(descriptor_b, 4096), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[3], descriptor_advance(descriptor_b, 6144), 1);
@@ -395,7 +720,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g + i), 8192);
                         wgmma_fence();
-                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), i != 0);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[1], descriptor_advance(descriptor_b, 2048), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[2], descriptor_advance(descriptor_b, 4096), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
@@ -404,8 +729,8 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     wgmma_wait<0>();
                     registers_fence(dy);
                     registers_fence(dz_9);
-                    channel_g.consumer_release(count_g + i);
                     channel_x.consumer_release(count_x + i);
+                    channel_g.consumer_release(count_g + i);
                 }
             }
             if (n == 0) {
@@ -507,9 +832,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             }
             trips_0 = max(0, (length + 63) / 64);
             {
-                // fa_bwd/for.0: 2 stages, an iteration every 3340 cycles
+                // fa_bwd/for.0: 3 stages, an iteration every 3340 cycles
                 const int32_t n = trips_0;
-                if (n >= 1) {
+                if (n >= 2) {
                     // cycle 0, stage 0: load x (examples/ttgir/fa_bwd.sm90.ttgir:59:12)
                     channel_x.producer_acquire(count_x);
                     if (thread.leader) {
@@ -548,7 +873,86 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             bulk_load(channel_slopes_26.slot(count_slopes_26), delta + (v_row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26));
                         }
                     }
-                    for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: load x (examples/ttgir/fa_bwd.sm90.ttgir:59:12)
+                    channel_x.producer_acquire(count_x + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x.full(count_x + 1), 16384);
+                        {
+                            const int32_t v_row_ = first_query_2 + 64;
+                            tma_load(channel_x.slot(count_x + 1), &map_q_desc, channel_x.full(count_x + 1), 0, v_row_);
+                            tma_load(channel_x.slot(count_x + 1) + 8192, &map_q_desc, channel_x.full(count_x + 1), 64, v_row_);
+                        }
+                    }
+                    // cycle 639, stage 0: load weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                    channel_weights_18.producer_acquire(count_weights_18 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_18.full(count_weights_18 + 1), 256);
+                        {
+                            const int32_t v_row_ = first_query_2 + 64;
+                            bulk_load(channel_weights_18.slot(count_weights_18 + 1), lse + (v_row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18 + 1));
+                        }
+                    }
+                    // cycle 672, stage 0: load g (examples/ttgir/fa_bwd.sm90.ttgir:61:12)
+                    channel_g.producer_acquire(count_g + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_g.full(count_g + 1), 16384);
+                        {
+                            const int32_t v_row_ = first_query_2 + 64;
+                            tma_load(channel_g.slot(count_g + 1), &map_do_desc, channel_g.full(count_g + 1), 0, v_row_);
+                            tma_load(channel_g.slot(count_g + 1) + 8192, &map_do_desc, channel_g.full(count_g + 1), 64, v_row_);
+                        }
+                    }
+                    // cycle 1311, stage 0: load slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
+                    channel_slopes_26.producer_acquire(count_slopes_26 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_26.full(count_slopes_26 + 1), 256);
+                        {
+                            const int32_t v_row_ = first_query_2 + 64;
+                            bulk_load(channel_slopes_26.slot(count_slopes_26 + 1), delta + (v_row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26 + 1));
+                        }
+                    }
+                    for (int32_t i = 2; i < n; ++i) {
+                        // cycle 0, stage 0: load x (examples/ttgir/fa_bwd.sm90.ttgir:59:12)
+                        channel_x.producer_acquire(count_x + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x.full(count_x + i), 16384);
+                            {
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                tma_load(channel_x.slot(count_x + i), &map_q_desc, channel_x.full(count_x + i), 0, v_row_);
+                                tma_load(channel_x.slot(count_x + i) + 8192, &map_q_desc, channel_x.full(count_x + i), 64, v_row_);
+                            }
+                        }
+                        // cycle 639, stage 0: load weights_18 (examples/ttgir/fa_bwd.sm90.ttgir:69:21)
+                        channel_weights_18.producer_acquire(count_weights_18 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_18.full(count_weights_18 + i), 256);
+                            {
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                bulk_load(channel_weights_18.slot(count_weights_18 + i), lse + (v_row_ + int32_t(0)), 256, channel_weights_18.full(count_weights_18 + i));
+                            }
+                        }
+                        // cycle 672, stage 0: load g (examples/ttgir/fa_bwd.sm90.ttgir:61:12)
+                        channel_g.producer_acquire(count_g + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_g.full(count_g + i), 16384);
+                            {
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                tma_load(channel_g.slot(count_g + i), &map_do_desc, channel_g.full(count_g + i), 0, v_row_);
+                                tma_load(channel_g.slot(count_g + i) + 8192, &map_do_desc, channel_g.full(count_g + i), 64, v_row_);
+                            }
+                        }
+                        // cycle 1311, stage 0: load slopes_26 (examples/ttgir/fa_bwd.sm90.ttgir:77:20)
+                        channel_slopes_26.producer_acquire(count_slopes_26 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_26.full(count_slopes_26 + i), 256);
+                            {
+                                const int32_t v_row_ = first_query_2 + (i * 64);
+                                bulk_load(channel_slopes_26.slot(count_slopes_26 + i), delta + (v_row_ + int32_t(0)), 256, channel_slopes_26.full(count_slopes_26 + i));
+                            }
+                        }
+                    }
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
                         // cycle 0, stage 0: load x (examples/ttgir/fa_bwd.sm90.ttgir:59:12)
                         channel_x.producer_acquire(count_x + i);
                         if (thread.leader) {
@@ -608,9 +1012,9 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
             }
             trips_0 = max(0, (length + 63) / 64);
             {
-                // fa_bwd/for.0: 2 stages, an iteration every 3340 cycles
+                // fa_bwd/for.0: 3 stages, an iteration every 3340 cycles
                 const int32_t n = trips_0;
-                if (n >= 1) {
+                if (n >= 2) {
                     channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12);
                     // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
                     {
@@ -626,7 +1030,40 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     if (thread.leader) tma_wait_read<0>();
                     __syncwarp();
                     channel_warp_group_dot_12.consumer_release(count_warp_group_dot_12);
-                    for (int32_t i = 1; i < n; ++i) {
+                    channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12 + 1);
+                    // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
+                    {
+                        const int32_t v_row_ = first_query_2 + 64;
+                        if (thread.leader) {
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + 1), 0, v_row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + 1) + 8192, 32, v_row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + 1) + 16384, 64, v_row_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + 1) + 24576, 96, v_row_);
+                            tma_commit();
+                        }
+                    }
+                    if (thread.leader) tma_wait_read<0>();
+                    __syncwarp();
+                    channel_warp_group_dot_12.consumer_release(count_warp_group_dot_12 + 1);
+                    for (int32_t i = 2; i < n; ++i) {
+                        channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12 + i);
+                        // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
+                        {
+                            const int32_t v_row_ = first_query_2 + (i * 64);
+                            if (thread.leader) {
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i), 0, v_row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 8192, 32, v_row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 16384, 64, v_row_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_12.slot(count_warp_group_dot_12 + i) + 24576, 96, v_row_);
+                                tma_commit();
+                            }
+                        }
+                        if (thread.leader) tma_wait_read<0>();
+                        __syncwarp();
+                        channel_warp_group_dot_12.consumer_release(count_warp_group_dot_12 + i);
+                    }
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
                         channel_warp_group_dot_12.consumer_wait(count_warp_group_dot_12 + i);
                         // cycle 2381, stage 0: store (examples/ttgir/fa_bwd.sm90.ttgir:92:7)
                         {

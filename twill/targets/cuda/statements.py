@@ -23,6 +23,7 @@ from twill.ir.statements import (
     For,
     If,
     InitializeCarried,
+    LocalLoad,
     MmaIssue,
     MmaWait,
     Move,
@@ -84,6 +85,8 @@ def _one(emitter: Emitter, statement: Statement) -> list[str]:
             return _compute(emitter, statement)
         case InitializeCarried(value, source, register):
             return _copy(emitter, statement, value, Read(value, source) if source else None, register)
+        case LocalLoad():
+            return _local_load(emitter, statement)
         case Move(name, age):
             return _move(emitter, name, age)
         case FinalizeReduction(register, op):
@@ -174,6 +177,16 @@ def _copy(
     if isinstance(found.type, Tensor):
         return written(found.type, variable(register), scope.elements(found))
     return [f"{variable(register)} = {scope.scalar(found)};"]
+
+
+def _local_load(emitter: Emitter, it: LocalLoad) -> list[str]:
+    value = emitter.program.value(it.value)
+    assert value.producer is not None
+    assert isinstance(value.type, Tensor)
+    scope = emitter.scope([Read(it.value, it.source)], at=it.at)
+    lines = written(value.type, variable(it.register), scope.elements(value))
+    head = emitter.comment(it.at, (value.producer,), f"read {it.register.variable}")
+    return [head, "{", *indented([*scope.lines, *lines]), "}"]
 
 
 def _move(emitter: Emitter, name: str, age: int) -> list[str]:

@@ -27,6 +27,7 @@ from twill.ir.statements import (
     For,
     If,
     InitializeCarried,
+    LocalLoad,
     MmaIssue,
     MmaWait,
     Move,
@@ -73,7 +74,7 @@ def _lines_of_one(emitter: Emitter, statement: Statement) -> list[str]:
     match statement:
         case Compute():
             return _compute(emitter, statement)
-        case InitializeCarried():
+        case InitializeCarried() | LocalLoad():
             return _initialize(emitter, statement)
         case Move(name, age):
             return emitter.assigned(Register(name, age), safe(variable(Register(name, age - 1))))
@@ -145,7 +146,7 @@ def _compute(emitter: Emitter, it: Compute) -> list[str]:
     return [emitter.comment(it.at.cycle, it.at.stage, it.ops, it.node), *scope.lines]
 
 
-def _initialize(emitter: Emitter, it: InitializeCarried) -> list[str]:
+def _initialize(emitter: Emitter, it: InitializeCarried | LocalLoad) -> list[str]:
     scope = emitter.begin([Read(it.value, it.source)] if it.source else [], it.at.iteration)
     text = scope.text(emitter.file.program.value(it.value))
     return [*scope.lines, *emitter.assigned(it.register, text)]
@@ -286,7 +287,7 @@ def _registers(statements: Sequence[Statement]) -> set[Register]:
         match one:
             case Compute():
                 found |= {write.register for write in one.writes}
-            case InitializeCarried():
+            case InitializeCarried() | LocalLoad():
                 found.add(one.register)
             case Move(name, age):
                 found.add(Register(name, age))

@@ -18,6 +18,7 @@ from twill.ir.statements import (
     Compute,
     ConsumerRelease,
     ConsumerWait,
+    LocalLoad,
     MmaIssue,
     MmaWait,
     Move,
@@ -329,6 +330,8 @@ def _assign(run: _Run, step: Step, i: int, total: int) -> None:
                     write.value,
                     at.iteration.number(i, total),
                 )
+        case LocalLoad(value=value, register=register, at=at):
+            run.held["register", register.variable, register.age] = value, at.iteration.number(i, total)
         case MmaIssue(ops=ops, accumulator=accumulator, at=at):
             result = run.code.ops[ops[-1]].result.id
             run.held[_location(accumulator, i, total)] = (result, at.iteration.number(i, total))
