@@ -126,6 +126,37 @@ def test_a_block_for_each_group_that_computes(
     assert 200 <= after.registers_per_thread <= before.registers_per_thread
 
 
+@pytest.mark.parametrize(
+    ("trips", "cycles", "taken"), [(2, 1.9, True), (2, 2.0, False), (8, 1.9, False), (None, 1.9, False)]
+)
+def test_one_group_computes_where_loops_are_short(
+    monkeypatch: pytest.MonkeyPatch, trips: int | None, cycles: float, taken: bool
+) -> None:
+    """Where an SM is predicted to be done with a thread block sooner: two blocks are on it then."""
+    found, tried = cases(Inputs(TWO_COMPUTE, arch="sm90")), list[tuple[Case, int]]()
+    first = more_blocks(lowered(found, SCHEDULE_OF_TWO), 1)
+    waiting(monkeypatch, first, 1.0)
+
+    def known(*_: object) -> int | None:
+        return trips
+
+    def block_time(program: object, loops: object, count: int) -> float:
+        assert count == trips
+        return 1.0 if program is first.program else cycles
+
+    monkeypatch.setattr("twill.generation.attempts.constant_trips", known)
+    monkeypatch.setattr("twill.simulate.predict.block_time", block_time)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        tried.extend((case, room) for case in given)
+        return first if len(tried) == 1 else more_blocks(first, 2)
+
+    best = fastest(found, attempt)
+    assert (best is not first) == taken
+    assert [room for _, room in tried] == ([1, 2] if trips == 2 else [1])
+    assert all(case.problem.limits.groups == 2 for case, _ in tried[1:])
+
+
 def of_two_groups(limit: float = 20) -> Attempt:
     """A product of packed weights of which one group converts them and another scales and multiplies."""
     path = "tests/kernels/ttgir/dequantized.sm90.ttgir"

@@ -13,6 +13,7 @@ from functools import cached_property
 from twill.diagnostics import TwillError
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.part_of_sm import limited
+from twill.generation.persistence import SHORT
 from twill.generation.update_groups import with_update_group
 from twill.inputs import Case
 from twill.ir.machine import Residency
@@ -22,6 +23,7 @@ from twill.ir.schedule import Result
 from twill.modulo.bounds import bounds, resource_bound
 from twill.modulo.simplest import issuable
 from twill.warp import thread_block
+from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
 from twill.warp.tasks import Scheduled, tasks
@@ -175,6 +177,8 @@ def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
         return first
     now = first.of_sm()
     best = _without_passing(first, residency, now, attempt)
+    if best[0] is first and (trips := _short(first)):
+        best = _without_division(first, residency, trips, attempt)
     if best[0] is first and now > residency.idle * sum(map(busy, first.loops)):
         best = (first, now / residency.idle)
         if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
@@ -205,6 +209,37 @@ def _without_passing(
                 continue
             return (other, other.of_sm()) if other.of_sm() <= now else (first, now)
     return first, now
+
+
+def _short(first: Attempt) -> int:
+    """The iterations of the longest loop, where all are known to be short; else 0."""
+    code = read(first.program.module, first.program.function)
+    trips = [constant_trips(code, one.loop) or SHORT for one in first.loops]
+    return max(trips) if max(trips) < SHORT else 0
+
+
+def _without_division(
+    first: Attempt, residency: Residency, trips: int, attempt: Solving
+) -> tuple[Attempt, float]:
+    """The attempt, or one in whose thread blocks one group computes, where an SM is predicted to be done with
+    a block sooner so: groups that divide the work of a few iterations hardly overlap, and each is waited for
+    at the begin and the end of a block."""
+    least, now = first.program.resident_blocks, _time_of_sm(first, trips)
+    for blocks in range(_computing(first), least - 1, -1):
+        if alone := _each_alone(first, residency, blocks):
+            try:
+                other = attempt(alone, blocks)
+            except TwillError:
+                continue
+            return (other, other.of_sm()) if _time_of_sm(other, trips) < now else (first, first.of_sm())
+    return first, first.of_sm()
+
+
+def _time_of_sm(one: Attempt, trips: int) -> float:
+    """Predicted machine cycles of an SM for a thread block, whose loops have so many iterations."""
+    from twill.simulate.predict import block_time
+
+    return block_time(one.program, one.loops, trips) / one.program.resident_blocks
 
 
 def _late_by_passing(first: Attempt) -> bool:

@@ -111,6 +111,13 @@ def _times(loops: Sequence[Scheduled]) -> Hashable:
     return Costs.of(machine), machine.handover.bytes_per_cycle, units, tuple(paces(loops).items())
 
 
+def block_time(program: Program, loops: Sequence[Scheduled], trips: int) -> float:
+    """Machine cycles of a thread block whose loops have so many iterations each, from the first operation of
+    a loop to the last."""
+    done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), paces(loops))
+    return max(event.end for event in done.events)
+
+
 def busy(one: Scheduled) -> float:
     """Machine cycles for which an iteration occupies the busiest unit of an SM."""
     return bounds(one.problem).resource.value * one.problem.resolution.cycles_per_unit
