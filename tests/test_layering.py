@@ -45,9 +45,9 @@ FORBIDDEN = {
 }
 """What a package has no reason to know, though it is in a lower layer."""
 GENERATION = (
-    ("alike", "generated", "given", "hand_offs", "part_of_sm", "refusals"),
+    ("alike", "generated", "given", "hand_offs", "part_of_sm", "persistence", "refusals"),
     ("kept_remedies", "subtiles", "update_groups"),
-    ("attempts", "loop_nest", "persistence"),
+    ("attempts", "loop_nest"),
     ("candidates",),
     ("as_made", "generate", "kept_searches"),
     ("checked_build", "retries"),
