@@ -17,7 +17,7 @@ from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.program import Program
 from twill.ir.statements import ProducerLoad, walk
 from twill.ops.axis_info import AxisAnalysis, copied_together
-from twill.ops.pointer_loads import one_copy
+from twill.ops.pointer_loads import one_copy, repeated_rows
 from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.register_loads import units
@@ -316,6 +316,37 @@ def test_copies_with_constant_distances_go_where_tma_would_put_them(
                 eval(_python(some.starts[i % len(some.starts)]), {}, here) + i // len(some.starts) * some.step
             )
             assert eval(_python(_named(some.point)), {}, {**here, "at": _pair}) == wanted[to]
+
+
+def test_equal_rows_are_copied_once() -> None:
+    """Eight rows of numbers that hold eight rows of four bits each: an eighth of the tile is copied, to rows
+    that lie one behind the other."""
+    made = program("packed_rows")
+    (words,) = (one for channel in made.channels for one in channel.tensors if one.name.startswith("words"))
+    assert (words.shape, words.repeated, words.bytes) == ((64, 64), 8, 64 * 64 * 4 // 8)
+    assert not any(one.repeated > 1 for ch in made.channels for one in ch.tensors if one is not words)
+    form, rows = linear(Tensor((64, 64), Scalar("i32")), 128), 64 * 4
+    kept, plain = copies(words, 16, form), copied("0", words, 16, form, _named, lambda one: "true")
+    assert kept is not None
+    assert kept.count == 1
+    found = {at: to for thread in range(128) for to, at in _executed(plain, thread, 128)}
+    assert found == {
+        (8 * row, column): row * rows + 4 * column for row in range(8) for column in range(0, 64, 4)
+    }
+
+
+@pytest.mark.parametrize(("divisor", "rows"), [(1, 1), (2, 1), (4, 4), (8, 8), (64, 64)])
+def test_rows_are_equal_as_far_as_their_pointers_are(divisor: int, rows: int) -> None:
+    text = Path("tests/kernels/ttgir/packed_rows.sm90.ttgir").read_text(encoding="utf-8")
+    assert "dense<8> : tensor<64x1xi32" in text
+    changed = text.replace("dense<8> : tensor<64x1xi32", f"dense<{divisor}> : tensor<64x1xi32")
+    function = read_module(changed, "f.ttgir").functions[0]
+    load = next(
+        op
+        for op in function.walk()
+        if op.results and op.result.name.startswith("%words") and op.name == "tt.load"
+    )
+    assert repeated_rows(AxisAnalysis(function), load) == rows
 
 
 def _pair(row: int, column: int) -> tuple[int, int]:

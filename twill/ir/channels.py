@@ -24,6 +24,8 @@ class SlotTensor:
     """That it takes there."""
     halved: int | None = None
     """Of a pair of thread blocks each has half of the tile along this axis, the first one the first half."""
+    repeated: int = 1
+    """Rows of the tile that are one row in the slot, the first at a multiple."""
     multicast: int | None = None
     """TMA loads the tile in two halves along this axis. Each block of a cluster (`Program.cluster`) loads
     one, the first block the first half, into the slots of both blocks."""

@@ -11,7 +11,7 @@ from collections.abc import Set
 from math import gcd, prod
 
 from twill.ir.distribution import distribution
-from twill.ir.loop import Encoding, MemDesc, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Value
+from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Value
 from twill.ir.shared_places import places, run
 from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
 from twill.ops.row import Role
@@ -29,6 +29,8 @@ WORD = 4
 """Bytes that these threads write to shared memory at a time."""
 LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
+LEAST_REPEATED = 4
+"""Equal rows of which one is kept, at least: a warp that reads eight rows then meets in few banks."""
 _ALLOC = named("alloc")
 _STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 
@@ -138,6 +140,22 @@ def all_equal(analysis: AxisAnalysis, op: Op) -> bool:
         return False
     known = (analysis.of(value).constancy for value in (pointers, *rest[:1]))
     return all(run % size == 0 for runs in known for run, size in zip(runs, tile.shape, strict=True))
+
+
+def repeated_rows(analysis: AxisAnalysis, op: Op) -> int:
+    """How many rows of a loaded tile, the first at a multiple, are the same row in memory, so that one of
+    them is copied and all are read from it: packed integers, loaded once for each number that they hold. 1
+    where copies do not bring the tile along its rows, or an MMA reads it where it lies."""
+    tile, (pointers, *rest) = op.result.type, op.operands
+    if not isinstance(tile, Tensor) or len(tile.shape) != 2 or element_bytes(pointers.type) != WORD:
+        return 1
+    users = [op.result, *(user.result for user in analysis.users.get(op.result.id, ()) if user.results)]
+    operand = any(isinstance(one.type, Tensor) and isinstance(one.type.encoding, DotOperand) for one in users)
+    if operand or _encodings(analysis, op) or copied_across(analysis, op) or not copy_bytes(analysis, op):
+        return 1
+    equal = gcd(tile.shape[0], *(analysis.of(value).constancy[0] for value in (pointers, *rest[:1])))
+    power = equal & -equal
+    return power if power >= LEAST_REPEATED else 1
 
 
 def one_copy(analysis: AxisAnalysis, op: Op) -> bool:

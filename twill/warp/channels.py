@@ -134,10 +134,11 @@ def tensors(code: Code, values: Sequence[Value], stored: Encoding | None = None)
     offset, found = 0, list[SlotTensor]()
     for value in values:
         shape, dtype = _tile(value)
-        encoding = stored or _encoding(code, value)
-        found.append(
-            SlotTensor(value.name.lstrip("%"), shape, dtype, encoding, offset, tile_bytes(shape, dtype))
-        )
+        repeated = code.repeated.get(-1 if value.producer is None else value.producer, 1)
+        encoding = None if repeated > 1 else stored or _encoding(code, value)
+        size = tile_bytes(shape, dtype) // repeated
+        name = value.name.lstrip("%")
+        found.append(SlotTensor(name, shape, dtype, encoding, offset, size, repeated=repeated))
         offset = _aligned(offset + found[-1].bytes)
     return tuple(found)
 

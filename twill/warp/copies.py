@@ -24,6 +24,7 @@ from twill.ops.pointer_loads import (
     number_bytes,
     one_copy,
     register_access,
+    repeated_rows,
     why_not,
 )
 from twill.ops.table import role
@@ -54,6 +55,11 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
         copies=found | {index: size for index, (size, _) in others.items()},
         through_registers={index: axis for index, (_, axis) in others.items()},
         across=across,
+        repeated={
+            index: rows
+            for index, vector in found.items()
+            if vector and (rows := repeated_rows(analysis, code.ops[index])) > 1
+        },
         reloaded=reloaded,
     )
 

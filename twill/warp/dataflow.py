@@ -67,6 +67,8 @@ class Code:
     through_registers: Mapping[int, int] = field(default_factory=dict[int, int])
     """Of the loads in `copies`, those whose tiles pass through registers: the dimension along which
     consecutive threads read. `copies` has the bytes of each access."""
+    repeated: Mapping[int, int] = field(default_factory=dict[int, int])
+    """Of the loads in `copies`, those that bring equal rows once: how many rows of the tile are one."""
     carried: Mapping[int, tuple[Value, ...]] = field(default_factory=dict[int, tuple[Value, ...]])
     """What arguments and results of loops, and results of branches, follow from, by value id: initial and
     yielded values, conditions and bounds."""

@@ -198,7 +198,8 @@ def _offsets(code: Code, ops: Sequence[int], threads: int) -> int:
     tile, vector = code.ops[ops[-1]].result.type, code.copies[ops[-1]]
     if not isinstance(tile, Tensor):
         return 0
-    copies = -(-tile_bytes(tile.shape, tile.dtype) // (vector * threads))
+    size = tile_bytes(tile.shape, tile.dtype) // code.repeated.get(ops[-1], 1)
+    copies = -(-size // (vector * threads))
     added = [code.ops[index].operands[1] for index in ops if role(code.ops[index]) == "address"]
     wide = any(
         isinstance(one.type, Tensor)

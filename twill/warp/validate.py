@@ -162,7 +162,7 @@ def _slots(program: Program, channel: Channel) -> Iterable[Complaint]:
 
 
 def _bytes(tensor: SlotTensor) -> int:
-    return prod(tensor.part) * bits(tensor.dtype) // 8
+    return prod(tensor.part) * bits(tensor.dtype) // 8 // tensor.repeated
 
 
 # --- warps, registers, named barriers ---------------------------------------------------------------------

@@ -14,7 +14,7 @@ from functools import cached_property
 from twill.ir.distribution import distribution
 from twill.ir.loop import Carried, Loop, Module, Op, Raw, Scalar, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, element_bytes, moved_together
-from twill.ops.pointer_loads import copy_bytes, feeds_address, register_access
+from twill.ops.pointer_loads import copy_bytes, feeds_address, register_access, repeated_rows
 from twill.ops.table import role
 
 LONGEST_ADDRESS = 200
@@ -79,14 +79,19 @@ class Body:
                 queue += maker.operands
         return len(found) > LONGEST_ADDRESS
 
+    def repeated(self, op: Op) -> int:
+        """Rows of a tile loaded through pointers that are copied as one."""
+        return repeated_rows(self._pointers, op) if role(op) == "pointer_load" and self._tile(op) else 1
+
     def synchronous(self, op: Op) -> bool:
         """A pointer load of a tile, not of indices for addresses, that asynchronous copies can not
         execute."""
-        tile = op.result.type
-        if role(op) != "pointer_load" or not isinstance(tile, Tensor) or not tile.shape:
-            return False
-        inside = {inner.index for inner in self.loop.body.walk()}
-        return not feeds_address(self._pointers, op, inside) and not copy_bytes(self._pointers, op)
+        return role(op) == "pointer_load" and self._tile(op) and not copy_bytes(self._pointers, op)
+
+    def _tile(self, op: Op) -> bool:
+        """Whether a load brings a tile, not indices for addresses."""
+        tile, inside = op.result.type, {inner.index for inner in self.loop.body.walk()}
+        return isinstance(tile, Tensor) and bool(tile.shape) and not feeds_address(self._pointers, op, inside)
 
     def trace(self, value: Value) -> tuple[Value, int]:
         """Back through the arguments of the loop to the value computed in its body, or from outside; and how

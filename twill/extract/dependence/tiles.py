@@ -100,3 +100,10 @@ def tensor_columns(type: MemDesc) -> int:
 def in_shared(tile: Tile) -> Tile:
     """The same block laid down in shared memory."""
     return replace(tile, place="shared", held=tile.elements, registers=0)
+
+
+def with_repeated_rows(tile: Tile, rows: int) -> Tile:
+    """A tile in shared memory of which one of each `rows` rows lies there."""
+    first, *rest = tile.shape
+    kept = (first // rows, *rest)
+    return replace(tile, shape=kept, held=prod(kept)) if rows > 1 else tile

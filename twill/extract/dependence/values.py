@@ -12,7 +12,7 @@ from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding
 from twill.extract.dependence.memory_effects import Memory, MemoryEdge, Storage
 from twill.extract.dependence.nodes import Nodes
-from twill.extract.dependence.tiles import in_shared, padded, tile
+from twill.extract.dependence.tiles import in_shared, padded, tile, with_repeated_rows
 from twill.ir import graph as ir
 from twill.ir.graph import Tile, Use
 from twill.ir.loop import Op, Tensor, Token, Value
@@ -115,7 +115,12 @@ class Values:
         do."""
         computed = any(self.folding.kinds[reader.index] != "mma" for reader, _ in self.nodes.readers(loaded))
         wide = any(padded(result.type) for reader in self.body.readers(loaded) for result in reader.results)
-        return replace(in_shared(own), registers=own.registers if computed else 0, bits=own.bits * (1 + wide))
+        kept = with_repeated_rows(in_shared(own), self._repeated(loaded))
+        return replace(kept, registers=own.registers if computed else 0, bits=own.bits * (1 + wide))
+
+    def _repeated(self, loaded: Value) -> int:
+        maker = self.body.definer(loaded)
+        return 1 if maker is None else self.body.repeated(maker)
 
     def _uses(self, value: Value, made: Tile) -> Iterator[Use]:
         for reader, distance in self.nodes.readers(value):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding, stays_in_threads
-from twill.extract.dependence.tiles import in_shared
+from twill.extract.dependence.tiles import in_shared, with_repeated_rows
 from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
@@ -58,6 +58,8 @@ def _work(
             return replace(plain, inputs=sources, outputs=(target,))
         case "shared_store" if row(op).kind == "convert":
             return replace(plain, op=named("alloc"))
+        case "load" if (rows := body.repeated(op)) > 1:
+            return replace(plain, outputs=tuple(with_repeated_rows(t, rows) for t in outputs))
         case "load" if body.synchronous(op):
             return replace(plain, op=THROUGH_REGISTERS.get(body.access(op), BY_ELEMENT))
         case "store" if role(op) == "pointer_store":

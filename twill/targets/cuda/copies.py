@@ -16,7 +16,7 @@ from twill.ir.loop import Op
 from twill.ir.shared_places import places
 from twill.ops.c import c_type
 from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, summed, unsigned, varies
-from twill.targets.cuda.expressions import atom, bare, plus
+from twill.targets.cuda.expressions import atom, bare, plus, times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Scope
@@ -72,7 +72,7 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
         return _vector(tensor, vector, form) if plain else None
     if places(tensor.shape, tensor.encoding) is not None:
         return None
-    rows, columns = form.shape
+    rows, columns = form.shape[0] // tensor.repeated, form.shape[1]
     tile = (
         Shared("", rows, columns, 8 * size, columns * size)
         if plain
@@ -86,7 +86,7 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     period = 1 if plain else max(1, _PATTERN // down)
     if not plain and (_PATTERN % down if period > 1 else down % _PATTERN):
         return None
-    row = f"(row_ + {down} * i_)" if count > 1 else "row_"
+    row = times(f"(row_ + {down} * i_)" if count > 1 else "row_", tensor.repeated)
     at = (row, f"(chunk_ * {vector // size})")
     point = Point(form, "i_", at[::-1] if tile.transposed else at)
     starts = tuple(_start(tile, down * i, vector, plain) for i in range(min(period, count)))

@@ -121,6 +121,21 @@ def read_together(type: Tensor, name: str) -> list[str] | None:
     ]
 
 
+def read_repeated(type: Tensor, name: str, repeated: int) -> list[str]:
+    """Read a tile of 32-bit elements of which every row that begins `repeated` equal ones lies in shared
+    memory from `name`_at on, row by row; several neighbours in one access. Raises ValueError for one that
+    threads do not hold in powers of two."""
+    layout = holding(type)
+    form = layout if isinstance(layout, Spread) else layout.spread()
+    many = form.neighbours(1, 4)
+    shape, shift = (type.shape[0] // repeated, type.shape[1]), repeated.bit_length() - 1
+    one = form.point(f"(i_ * {many})" if many > 1 else "i_").map(shape, lambda at: (at[0] >> shift, at[1]))
+    address, loop = f"{name}_at + {one.flat()} * 4", f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)"
+    if many > 1:
+        return [UNROLL, loop, f"    load_elements<{many}>({name}, i_ * {many}, {address});"]
+    return [UNROLL, loop, f"    {name}[i_] = shared_at<{c_type(type)}>({address});"]
+
+
 def by_thread(type: Tensor, address: str) -> Elements | None:
     """The elements of a tile that lies in shared memory as threads hold it, each word of a warp beside the
     others; None for a tile that is too small, or held otherwise, for that to matter."""

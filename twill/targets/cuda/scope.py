@@ -29,6 +29,7 @@ from twill.targets.cuda.elements import (
     constant_type,
     iteration,
     plain,
+    read_repeated,
     read_together,
     refuse,
     thread_words,
@@ -192,10 +193,15 @@ class Scope:
             self.lines += [f"const {computed(tile)} {name} = {first};", *self._awaited(slot, name)]
             return lambda point: name
         at = f"const uint32_t {name}_at = {self._address(slot)};"
+        if one.repeated > 1 and self.narrow:
+            raise ValueError("is read by a group that holds no tiles")
         if self.narrow and self.program.channel(slot.channel).filled_by != "tma":
             self.lines.append(at)
             return lambda point: number(tile, plain(tile, f"{name}_at", point))
         self.lines += [declaration(tile, name), at]
+        if one.repeated > 1:
+            self.lines += [*read_repeated(tile, name, one.repeated), *self._awaited(slot, name)]
+            return held(name, tile)
         alike = self.alike(self.program.channel(slot.channel))
         if alike and (words := thread_words(tile)):
             self.lines += [*words.read(name, f"{name}_at"), *self._awaited(slot, name)]

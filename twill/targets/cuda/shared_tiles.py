@@ -436,12 +436,12 @@ def copied(
     not as the tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     line = tensor.shape[-1] * size
-    rows = Shared("to_", prod(tensor.shape[:-1]), tensor.shape[-1], 8 * size, line)
+    rows = Shared("to_", prod(tensor.shape[:-1]) // tensor.repeated, tensor.shape[-1], 8 * size, line)
     tile = rows if plain else addressed("to_", tensor)
     vector = min(vector, run(tile.places) * size) if tile.places else vector
     per = tile.columns * size // vector
     row, column = f"(v_ / {per})", f"(v_ % {per} * {vector // size})"
-    at = (column, row) if tile.transposed else (row, column)
+    at = (column, row) if tile.transposed else (times(row, tensor.repeated), column)
     one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
     byte = f"v_ % {per} * {vector}"
     inside = f"{row} * {tile.width} + {byte} % {tile.width}"

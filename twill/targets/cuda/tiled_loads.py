@@ -104,6 +104,8 @@ class _NotAffineError(Exception):
 def tiled(program: Program, load: TileLoad, tensor: SlotTensor) -> TiledLoad | None:
     """The load by TMA; None where its pointers or its mask are not such."""
     op = program.op(load.ops[-1])
+    if tensor.repeated > 1:
+        return None
     try:
         return _Finder(program, load).load(op, tensor)
     except (_NotAffineError, ValueError):
