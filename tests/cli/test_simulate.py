@@ -30,6 +30,19 @@ def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 
 @pytest.mark.parametrize(
+    ("arch", "said"),
+    [
+        ("sm100", "gemm/for.0: 512 to 768 cycles per iteration, as far as estimates allow"),
+        ("sm90", "estimates: none with a range in "),
+    ],
+)
+def test_what_estimates_allow_is_said(arch: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = GEMM.replace("sm90", arch)
+    assert run(["simulate", path, "--arch", arch, "--no-persistent", "--ranges", "--arg", "K=192"]) == 0
+    assert said in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
         (["--arg", "L=1"], "no scalar argument 'L'"),

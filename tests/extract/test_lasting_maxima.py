@@ -105,3 +105,8 @@ def test_what_is_generated_is_compared_with_the_kernel_as_written() -> None:
     assert case.module.undivided is not None
     assert "_kept" in case.module.text
     assert "_kept" not in case.module.undivided.text
+
+
+def test_graph_files_have_no_maxima() -> None:
+    with pytest.raises(TwillError, match="--rescale-threshold"):
+        cases(Inputs("examples/graphs/attention.graph.json", rescale_threshold=0.0))
