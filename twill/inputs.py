@@ -54,6 +54,9 @@ class Inputs:
     spills: int = 1
     """How many times the registers of a thread its tiles may take: the compiler spills what has no room
     (`twill.generation.candidates` takes more than one where loops have no schedule otherwise)."""
+    late_loads: bool = False
+    """Tiles that only code behind a loop reads are loaded behind it, where no register keeps them during the
+    loop, but nothing hides their latency (`twill.generation.retries` tries it where ptxas spills)."""
     own_descriptors: bool = False
     """The kernel makes the descriptors that the host would make: it takes addresses and numbers alone."""
     exact_layouts: tuple[str, ...] = ()
@@ -235,7 +238,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
         module = device_descriptors(module)
     whole, everywhere = module, machine.arch in inputs.exact_layouts
     count = inputs.subtile or 1
-    written = partial(_rewritten, everywhere=everywhere, warps=inputs.warps)
+    written = partial(_rewritten, everywhere=everywhere, warps=inputs.warps, late=inputs.late_loads)
     module = whole
     if inputs.rescale_threshold is not None:
         module = lasting(whole, inputs.rescale_threshold)
@@ -248,8 +251,9 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     return tuple(_case(module, loop, machine, inputs) for loop in loops)
 
 
-def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module:
-    """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out."""
+def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: bool) -> Module:
+    """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out.
+    `late`: what can be is loaded behind loops."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
     from twill.extract.rewrite.copied_loads import copied_loads
     from twill.extract.rewrite.device_maps import on_the_device
@@ -261,6 +265,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     from twill.extract.rewrite.invariant import hoisted
     from twill.extract.rewrite.kept_accumulators import kept
     from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
+    from twill.extract.rewrite.late_loads import loaded_late
     from twill.extract.rewrite.literal_layouts import literal_layouts
     from twill.extract.rewrite.narrow_exchanges import narrowed
     from twill.extract.rewrite.narrow_modules import WARPS, widened
@@ -286,7 +291,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None) -> Module
     )
     looped = pointer_offsets(in_loops(split_branches(kept(flat))))
     plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
-    settled = on_the_device(loaded_early(lanes_down_rows(own_offsets(copied_loads(plain)))))
+    addressed = lanes_down_rows(own_offsets(copied_loads(plain)))
+    settled = on_the_device(loaded_late(addressed) if late else loaded_early(addressed))
     return literal_layouts(settled, everywhere=everywhere)
 
 

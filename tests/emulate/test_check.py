@@ -1,6 +1,7 @@
 """The execution of a kernel's PTX before it is handed over."""
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,8 +10,11 @@ from tests.kernels.programs import loops, program
 from twill.diagnostics import TwillError
 from twill.emulate.check import check
 from twill.emulate.host import Host, compiled
+from twill.inputs import Inputs, cases
 from twill.simulate.compare import TOLERANCE
-from twill.targets import target
+from twill.targets import EXACT_LAYOUTS, target
+from twill.warp.lower import lower
+from twill.warp.plan import Options
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 CUDA = target("sm90").source(program("gemm"))
@@ -62,6 +66,26 @@ def test_scans_go_along_registers_lanes_and_warps() -> None:
     run = check(program(kernel), loops(kernel)[1], source, lambda what: None)
     assert run.values > 64 * 64 + 2 * 64
     assert run.error < 2 * TOLERANCE["f16"]
+
+
+def test_tiles_that_are_loaded_behind_the_loop() -> None:
+    """Gates, their last row and shifts: the loop's schedule is the same as with these before it."""
+    kernel = "tempered"
+    path = f"tests/kernels/ttgir/{kernel}.sm90.ttgir"
+    (late,) = cases(Inputs(path, arch="sm90", exact_layouts=EXACT_LAYOUTS, late_loads=True))
+    (early,) = loops(kernel)[1]
+    assert late.loop
+    assert late.graph
+    assert late.problem == early.problem
+    scheduled = (replace(early, loop=late.loop, graph=late.graph),)
+    assert late.module
+    made = lower(late.module, scheduled, target("sm90"), Options())
+    cuda = target("sm90").source(made)
+    assert cuda != target("sm90").source(program(kernel))
+    assert cuda.index("gates", cuda.index("for (")) > cuda.index("wgmma")
+    run = check(made, scheduled, cuda, lambda what: None)
+    assert run.values == 64 * 64
+    assert run.error < TOLERANCE["f32"]
 
 
 @pytest.mark.parametrize(

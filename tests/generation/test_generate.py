@@ -59,6 +59,34 @@ def test_fewer_registers_until_nothing_is_spilled(monkeypatch: pytest.MonkeyPatc
     assert f"// {found.program.notes[-1]}" in found.cuda
 
 
+TEMPERED = Inputs("tests/kernels/ttgir/tempered.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
+"""A kernel that loads tiles before its loop which only code behind that reads."""
+
+
+def test_tiles_are_loaded_behind_a_loop_where_nothing_else_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    made, tried = generate(TEMPERED, OPTIONS), list[bool]()
+
+    def again(
+        inputs: Inputs, options: GenerateOptions, report: ProgressCallback, *others: object
+    ) -> Generated:
+        tried.append(inputs.late_loads)
+        return generate(inputs, options, report) if inputs.late_loads else made
+
+    def said(one: Generated) -> Sequence[str]:
+        return () if one.inputs.late_loads else SPILLED
+
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
+    found = without_warnings(TEMPERED, OPTIONS, made, SPILLED)
+    assert found
+    assert tried[-1]
+    assert not any(tried[:-1])
+    assert found.program.notes[-1].startswith(f"{retries.LATE}: otherwise 260 bytes")
+    assert [one.problem for one in found.loops] == [one.problem for one in made.loops]
+    first = compare(found.program, {"M": 60, "N": 100, "K": 192}, grid(0, 0, (1, 2)))
+    assert [one.good for one in first if one.changed] == [True]
+
+
 BANDS = Inputs("tests/kernels/ttgir/matmul_bands.sm90.ttgir", arch="sm90", subtile=1)
 """A kernel of four warps."""
 

@@ -1248,6 +1248,26 @@ def deflated(
 
 
 @triton.jit
+def tempered(
+    a, b, gates, last, shift, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a @ b.T) * exp2(gates - last) + shift, whose factors and shifts are loaded before the loop."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k, place = tl.arange(0, BLOCK_K), m[:, None] * N + n[None, :]
+    within = (m < M)[:, None] & (n < N)[None, :]
+    gate, moved = tl.load(gates + place, mask=within, other=0.0), tl.load(shift + place, mask=within)
+    factor = tl.exp2(gate - tl.load(last + n, mask=n < N, other=0.0)[None, :])
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x, y = tl.load(a + m[:, None] * K + (i + k)[None, :]), tl.load(b + n[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, y.T, acc)
+    tl.store(c + place, acc * factor + moved, mask=within)
+
+
+@triton.jit
 def faded(
     a, b, w, r, s, c, sums, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2489,6 +2509,15 @@ TWILL = {
         "DIM": 64,
         "num_warps": 4,
     },
+    "tempered": {
+        **dict.fromkeys("ab", "*fp16:16"),
+        **dict.fromkeys(("gates", "last", "shift", "c"), "*fp32:16"),
+        **SIZES,
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "faded": {
         **dict.fromkeys("ab", "*fp16:16"),
         **dict.fromkeys(("w", "r", "s", "c", "sums"), "*fp32:16"),
@@ -2705,6 +2734,7 @@ VARIANTS = {
     "query_gradient": ("query_gradient", {"BLOCK_N": 32}),
     "query_gradient_16": ("query_gradient", {"v": "*fp32:16"}),
     "deflated": ("deflated", {}),
+    "tempered": ("tempered", {}),
     "faded": ("faded", {}),
     "aged": ("aged", {}),
     "recalled": ("recalled", {}),

@@ -78,6 +78,7 @@ FORMS = (
         "queries",
         "masked",
         "deflated",
+        "tempered",
         "faded",
         "aged",
         "recalled",

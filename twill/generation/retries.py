@@ -10,6 +10,7 @@ from functools import partial
 from math import inf
 from typing import Protocol
 
+from twill.extract.rewrite.late_loads import loaded_late
 from twill.generation.candidates import MORE_WARPS, Solve
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm
@@ -22,6 +23,8 @@ FEWER_BLOCKS = 2
 """How many numbers of thread blocks on an SM are tried."""
 LEAST_GROUPS = 2
 """Warp groups that are tried at least: one that loads, one that computes."""
+LATE = "tiles that only code behind a loop reads are loaded behind it"
+"""Why a kernel is as it is, in its notes."""
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried, by attempt."""
 SLOWER = 1.5
@@ -42,6 +45,12 @@ class Retry:
     """Simulated cycles of an SM for an iteration of each loop, above which the warning is better."""
     searches: bool = True
     """Its loops may have to be scheduled first."""
+
+
+def _loads_early(made: Generated) -> bool:
+    """Whether tiles are loaded before a loop that only code behind it reads."""
+    module = made.program.module
+    return not made.inputs.late_loads and loaded_late(module) is not module
 
 
 class _Making(Protocol):
@@ -86,6 +95,9 @@ def retries(
     if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
         whole = making(replace(made.inputs, subtile=1))
         yield Retry("whole tiles", "whole tiles", whole, SLOWER * before)
+    if _loads_early(made):
+        late = making(replace(made.inputs, late_loads=True))
+        yield Retry("loads behind loops", LATE, late, SLOWER * before)
 
 
 def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:

@@ -69,20 +69,20 @@ def _moved(function: Function, block: Block, loop: Op) -> frozenset[int]:
     named = Counter(value.name for op in function.walk() for value in op.results)
     makers, found, left = makers_of(behind), set[int](), _room(function, loop)
     results = frozenset(value.id for value in loop.results)
-    arguments = _Arguments(function)
+    arguments = Arguments(function)
     stored = [arguments.of(op) for op in loop.inner() if writes_global(op)]
     for load in (op for op in behind if role(op) == "pointer_load" and op.index not in found):
         needed = _needed(makers, load, results)
         words = sum(_registers(op) for op in needed or () if role(op) == "pointer_load")
         simple = all(named[value.name] == 1 for op in needed or () for value in op.results)
         loaded = [arguments.of(op) for op in needed or () if role(op) == "pointer_load"]
-        if needed and simple and words <= left and _apart(stored, loaded):
+        if needed and simple and words <= left and apart(stored, loaded):
             found |= {op.index for op in needed}
             left -= words
     return frozenset(found)
 
 
-class _Arguments:
+class Arguments:
     """Through which argument of a function an operation accesses memory."""
 
     def __init__(self, function: Function) -> None:
@@ -95,7 +95,7 @@ class _Arguments:
         return value.id if value is not None and value.id in self._arguments else None
 
 
-def _apart(stored: Sequence[int | None], loaded: Sequence[int | None]) -> bool:
+def apart(stored: Sequence[int | None], loaded: Sequence[int | None]) -> bool:
     """Whether nothing is loaded through an argument that is stored through."""
     if not stored:
         return True
@@ -124,14 +124,14 @@ def _needed(makers: Makers, load: Op, results: frozenset[int]) -> Sequence[Op] |
     while waiting:
         op = waiting.pop()
         found[op.index] = op
-        if not _movable(op) or any(value.id in results for value in op.operands):
+        if not is_movable(op) or any(value.id in results for value in op.operands):
             return None
         made = (makers.by_value.get(value.id) for value in op.operands)
         waiting += [one for one in made if one is not None and one.index not in found]
     return tuple(found.values())
 
 
-def _movable(op: Op) -> bool:
+def is_movable(op: Op) -> bool:
     """A load of values that stay the same, or a formula."""
     if role(op) == "pointer_load":
         return not op.attributes.get("isVolatile") and any(
