@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from twill.ir.loop import Bases, Blocked, Encoding, Linear, NvidiaMma, Scalar, Slice, Tensor
 from twill.targets.cuda.linear_tiles import Point, Spread, spread, unflattened
+from twill.targets.cuda.shared_tiles import Shared, matrix_rows
 
 MMA = NvidiaMma((3, 0), (4, 1), (16, 64, 16))
 ROWS = Blocked((1, 8), (4, 8), (4, 1), (1, 0))
@@ -168,3 +169,30 @@ def test_any_layout_is_found_through_views(held: Spread, order: list[int]) -> No
     flat = held.point().reshaped((1024,))
     for lane, warp, step in [(0, 0, 0), (31, 3, 15), (9, 1, 3)]:
         assert at(flat.coordinate(0), lane, warp, step) == at(held.point().flat(), lane, warp, step)
+
+
+WEIGHTS = (((1, 0), (8, 0), (16, 0), (0, 32), (32, 0)), ((2, 0), (4, 0), (0, 1), (0, 2), (0, 4)))
+FOUR_TOGETHER = (((1, 0), (2, 0), (16, 0), (0, 32), (32, 0)), ((4, 0), (8, 0), (0, 1), (0, 2), (0, 4)))
+"""Registers and lanes of the right operand of mma.sync, with two and with four neighbours in a thread."""
+
+
+@pytest.mark.parametrize("operand", [WEIGHTS, FOUR_TOGETHER])
+def test_matrices_bring_what_each_thread_holds(operand: tuple[Bases, Bases]) -> None:
+    """PTX ISA, ldmatrix with .trans: lane 8 j + r gives the address of row r of matrix j; of each matrix lane
+    t gets the elements of rows 2 (t % 4) and 2 (t % 4) + 1 in column t / 4."""
+    form = Spread((64, 64), *operand, ((0, 8), (0, 16)))
+    found = matrix_rows(form, Shared("0", 64, 64, 16, 128))
+    assert found is not None
+    point, transposed = found
+    assert transposed
+    for (lane, warp), register in product(threads(), range(form.registers)):
+        step, j, half = register // 8, register % 8 // 2, register % 2
+        row, column = element(point, 8 * j + 2 * (lane % 4) + half, warp, step)
+        assert (row, column + lane // 4) == element(form, lane, warp, register)
+
+
+def test_matrices_do_not_bring_rows_that_are_no_neighbours_in_memory() -> None:
+    tile = Shared("0", 64, 64, 16, 128, transposed=True)
+    two, four = (Spread((64, 64), *one, ((0, 8), (0, 16))) for one in (WEIGHTS, FOUR_TOGETHER))
+    assert matrix_rows(two, tile) is not None
+    assert matrix_rows(four, tile) is None

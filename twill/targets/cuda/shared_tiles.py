@@ -211,7 +211,7 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     """Read a tile into the registers of a linear layout; neighbours in one access where the layout keeps them
     together."""
     form = spread(type)
-    if (matrices := _matrices(form, tile)) is not None:
+    if (matrices := matrix_rows(form, tile)) is not None:
         point, transposed = matrices
         address = f"{name}_at + {_place(tile, point)}"
         word = f"load_matrices<{str(transposed).lower()}>({name}, 4 * i_, {address});"
@@ -240,18 +240,21 @@ def _contiguous(form: Spread, tile: Shared) -> int:
     return len(form.shape) - (2 if tile.transposed else 1)
 
 
-def _matrices(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
+def matrix_rows(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
     """The row of a matrix of 8 x 8 elements whose address each lane gives, and whether the matrices are
-    transposed, where four of them are eight registers of each thread (PTX ISA, ldmatrix)."""
+    transposed, where four of them are eight registers of each thread (PTX ISA, ldmatrix). Transposed, the
+    two elements of a word and the four lanes beside each other have the rows that their lanes name, which
+    need not be neighbours: operands of mma.sync that a thread holds four consecutive elements of."""
     if tile.bits != 16 or len(form.register) < 3 or len(form.shape) != 2:
         return None
     for along in (0, 1):
         unit = tuple((size, 0) if along == 0 else (0, size) for size in (1, 2, 4))
         other = tuple((0, size) if along == 0 else (size, 0) for size in (1, 2, 4))
-        if form.register[0] == unit[0] and form.lane == (*unit[1:], *other):
-            contiguous = along == (0 if tile.transposed else 1)
-            rows = other if contiguous else unit
-            lane = (*rows, *form.register[1:3])
+        own = (form.register[0], *form.lane[:2])
+        contiguous = along == (0 if tile.transposed else 1)
+        fits = own == unit if contiguous else all(at[along] and not at[1 - along] for at in own)
+        if fits and form.lane[2:] == other:
+            lane = (*(other if contiguous else own), *form.register[1:3])
             return LinearPoint(form.shape, form.register[3:], lane, form.warp, (0, 0)), not contiguous
     return None
 
