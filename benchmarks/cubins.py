@@ -83,9 +83,9 @@ class Binary:
 
 
 class TensorMap:
-    """A CUtensorMap of a matrix in rows, swizzled by 128 bytes as Triton reads tiles that are so wide.
+    """A CUtensorMap of matrices in rows, swizzled by 128 bytes as Triton reads tiles that are so wide.
 
-    Its box has the rows of a block and 128 bytes of each (cuda.h, cuTensorMapEncodeTiled).
+    Its box has a block's extents, of the last 128 bytes (cuda.h, cuTensorMapEncodeTiled).
     """
 
     BYTES, ALIGNED = 128, 64
@@ -96,20 +96,20 @@ class TensorMap:
 
     def __init__(self, matrix: Any, block: Sequence[int]) -> None:
         size = matrix.element_size()
-        assert block[1] * size >= self.SWIZZLED, "a narrower block has another swizzle"
+        assert block[-1] * size >= self.SWIZZLED, "a narrower block has another swizzle"
         self.room = (ctypes.c_byte * (self.BYTES + self.ALIGNED))()
         self.address = -(-ctypes.addressof(self.room) // self.ALIGNED) * self.ALIGNED
-        rows, columns = matrix.shape
-        box = (ctypes.c_uint32 * 2)(self.SWIZZLED // size, block[0])
+        rank = matrix.dim()
+        strides = [matrix.stride(axis) * size for axis in reversed(range(rank - 1))]
         status = ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(
             ctypes.c_void_p(self.address),
             self.TYPES[str(matrix.dtype).removeprefix("torch.")],
-            2,
+            rank,
             ctypes.c_void_p(matrix.data_ptr()),
-            (ctypes.c_uint64 * 2)(columns, rows),
-            (ctypes.c_uint64 * 1)(matrix.stride(0) * size),
-            box,
-            (ctypes.c_uint32 * 2)(1, 1),
+            (ctypes.c_uint64 * rank)(*reversed(matrix.shape)),
+            (ctypes.c_uint64 * (rank - 1))(*strides),
+            (ctypes.c_uint32 * rank)(self.SWIZZLED // size, *reversed(block[:-1])),
+            (ctypes.c_uint32 * rank)(*[1] * rank),
             0,
             self.SWIZZLE_128B,
             self.L2_128B,

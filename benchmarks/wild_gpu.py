@@ -219,9 +219,10 @@ def for_driver(case: Mapping[str, Any], arrays: Mapping[str, Any]) -> dict[str, 
     """Descriptors as Triton passes them to the kernel: a tensor map, then the shape and the strides."""
     found = dict[str, Any]()
     for name, (one, shape, block) in case.get("descriptors", {}).items():
-        found[name] = TensorMap(arrays[one].view(*shape), block)
+        matrix = arrays[one].view(*shape)
+        found[name] = TensorMap(matrix, block)
         found |= {f"{name}.shape.{i}": size for i, size in enumerate(shape)}
-        found |= {f"{name}.stride.0": shape[1], f"{name}.stride.1": 1}
+        found |= {f"{name}.stride.{i}": stride for i, stride in enumerate(matrix.stride())}
     return found
 
 

@@ -369,11 +369,14 @@ def test_an_unknown_operation_is_refused_at_its_place() -> None:
     assert error.value.location is not None
 
 
-def test_a_multiply_by_an_invariant_and_a_subtraction_are_one_node() -> None:
+def test_a_multiply_by_an_invariant_or_of_a_large_tile_and_a_subtraction_are_one_node() -> None:
     tail = f"%m = arith.mulf %d, %one : {T}\n%s = arith.subf %m, %d : {T}\n"
     assert "ffma.s" in {n.id for n in loop(LOAD + DOT + tail).nodes}
     square = f"%m = arith.mulf %d, %d : {T}\n%s = arith.subf %m, %d : {T}\n"
-    assert "ffma.s" not in {n.id for n in loop(LOAD + DOT + square).nodes}
+    assert "ffma.s" in {n.id for n in loop(LOAD + DOT + square).nodes}
+    half = T.replace("f32", "f16")
+    rounded = f"%h = arith.truncf %d : {T} to {half}\n" + square.replace(T, half).replace("%d", "%h")
+    assert "ffma.s" not in {n.id for n in loop(LOAD + DOT + rounded).nodes}
     apart = loop(LOAD + DOT + tail, rules=tuple(rule for rule in ALL_RULES if rule != "ffma"))
     assert {"mul.m", "sub.s"} <= {n.id for n in apart.nodes}
 

@@ -43,7 +43,7 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
             }
             trips_0 = max(0, (K + 63) / 64);
             {
-                // ahead/for.0: 2 stages, an iteration every 260 cycles
+                // ahead/for.0: 1 stages, an iteration every 260 cycles
                 const int32_t n = trips_0;
                 int32_t kept_s_20_corner0;
                 {
@@ -55,69 +55,37 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                     kept_s_25_corner0 = int32_t(muli_13);
                 }
                 keep(kept_s_25_corner0);
-                if (n >= 1) {
+                for (int32_t i = 0; i < n; ++i) {
                     // cycle 0, stage 0: load s_20_s_25 (tests/kernels/ttgir/ahead.sm90.ttgir:65:15)
-                    channel_s_20_s_25.producer_acquire(count_s_20_s_25);
+                    channel_s_20_s_25.producer_acquire(count_s_20_s_25 + i);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_20_s_25.full(count_s_20_s_25), 16384);
+                        mbarrier_arrive_expect(channel_s_20_s_25.full(count_s_20_s_25 + i), 16384);
                         {
-                            tma_load(channel_s_20_s_25.slot(count_s_20_s_25), &map_s_20, channel_s_20_s_25.full(count_s_20_s_25), int32_t(int32_t(0)), int32_t(kept_s_20_corner0));
+                            tma_load(channel_s_20_s_25.slot(count_s_20_s_25 + i), &map_s_20, channel_s_20_s_25.full(count_s_20_s_25 + i), int32_t(int32_t((i * 64))), int32_t(kept_s_20_corner0));
                         }
                         {
-                            tma_load(channel_s_20_s_25.slot(count_s_20_s_25) + 8192, &map_s_25, channel_s_20_s_25.full(count_s_20_s_25), int32_t(int32_t(0)), int32_t(kept_s_25_corner0));
+                            tma_load(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192, &map_s_25, channel_s_20_s_25.full(count_s_20_s_25 + i), int32_t(int32_t((i * 64))), int32_t(kept_s_25_corner0));
                         }
                     }
-                    // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
-                    channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9);
+                    // cycle 228, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
+                    channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9 + i);
                     {
-                        const int32_t twill_before0_ = 0 - 64;
-                        const bool twill_later0_ = 0 != 0;
+                        const int32_t twill_before0_ = (i * 64) - 64;
+                        const bool twill_later0_ = (i * 64) != 0;
                         const int32_t twill_before0_1_0_ = twill_before0_ + 64;
                         const bool twill_before0_1_1_ = twill_before0_1_0_ < K;
                         const int32_t twill_before0_1_2_ = twill_before0_ / 64;
                         const int32_t twill_before0_1_3_ = twill_before0_1_2_ + 1;
                         const int32_t twill_before0_1_4_ = twill_before0_1_3_ * M;
                         float* const twill_before0_1_5_ = scales + twill_before0_1_4_;
-                        const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9);
+                        const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
                         #pragma unroll 4
                         for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
                             if (v_ < 16) cp_async<16>(to_ + v_ * 16, (twill_before0_1_5_ + (muli_1 + int32_t((v_ * 4)))), (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
                         }
                     }
-                    channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9);
-                    for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load s_20_s_25 (tests/kernels/ttgir/ahead.sm90.ttgir:65:15)
-                        channel_s_20_s_25.producer_acquire(count_s_20_s_25 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_s_20_s_25.full(count_s_20_s_25 + i), 16384);
-                            {
-                                tma_load(channel_s_20_s_25.slot(count_s_20_s_25 + i), &map_s_20, channel_s_20_s_25.full(count_s_20_s_25 + i), int32_t(int32_t((i * 64))), int32_t(kept_s_20_corner0));
-                            }
-                            {
-                                tma_load(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192, &map_s_25, channel_s_20_s_25.full(count_s_20_s_25 + i), int32_t(int32_t((i * 64))), int32_t(kept_s_25_corner0));
-                            }
-                        }
-                        // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
-                        channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9 + i);
-                        {
-                            const int32_t twill_before0_ = (i * 64) - 64;
-                            const bool twill_later0_ = (i * 64) != 0;
-                            const int32_t twill_before0_1_0_ = twill_before0_ + 64;
-                            const bool twill_before0_1_1_ = twill_before0_1_0_ < K;
-                            const int32_t twill_before0_1_2_ = twill_before0_ / 64;
-                            const int32_t twill_before0_1_3_ = twill_before0_1_2_ + 1;
-                            const int32_t twill_before0_1_4_ = twill_before0_1_3_ * M;
-                            float* const twill_before0_1_5_ = scales + twill_before0_1_4_;
-                            const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                if (v_ < 16) cp_async<16>(to_ + v_ * 16, (twill_before0_1_5_ + (muli_1 + int32_t((v_ * 4)))), (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
-                            }
-                        }
-                        channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9 + i);
-                    }
+                    channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9 + i);
                 }
             }
             count_twill_before0_1_9 += trips_0;
@@ -132,12 +100,10 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
         uint32_t count_s_20_s_25 = 0;
         int32_t trips_0 = 0;
         float acc[32];
-        float acc_31[32];
         float convert_layout_27[32];
         int32_t muli_1;
         int32_t muli_13;
         float s_28[32];
-        float s_28_age1[32];
         float scale_2[2];
         float twill_current0_1[2];
         const bool opaque = opaque_false();
@@ -154,17 +120,15 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
         for (int i_ = 0; i_ < 32; ++i_) acc[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
-            // ahead/for.0: 2 stages, an iteration every 260 cycles
+            // ahead/for.0: 1 stages, an iteration every 260 cycles
             const int32_t n = trips_0;
-            if (n >= 1) {
-                channel_s_20_s_25.consumer_wait(count_s_20_s_25);
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
-                registers_fence(s_28_age1);
-                // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
+            for (int32_t i = 0; i < n; ++i) {
+                thread.rematerialize();
+                channel_s_20_s_25.consumer_wait(count_s_20_s_25 + i);
+                // cycle 0, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25) + 8192);
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25));
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i));
                     wgmma_fence();
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -172,78 +136,30 @@ ahead_tma_kernel(const __grid_constant__ CUtensorMap map_s_20, const __grid_cons
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
-                channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9);
-                // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
+                channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9 + i);
+                // cycle 228, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
                 {
                     float read_0[2];
-                    const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9);
+                    const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                    const bool twill_later0_ = 0 != 0;
+                    const bool twill_later0_ = (i * 64) != 0;
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) twill_current0_1[i_] = (twill_later0_ ? read_0[i_] : scale_2[i_]);
                 }
-                channel_twill_before0_1_9.consumer_release(count_twill_before0_1_9);
+                channel_twill_before0_1_9.consumer_release(count_twill_before0_1_9 + i);
                 wgmma_wait<0>();
                 registers_fence(s_28);
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_s_20_s_25.consumer_wait(count_s_20_s_25 + i);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
-                    registers_fence(s_28_age1);
-                    // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    channel_s_20_s_25.consumer_release(count_s_20_s_25 + i - 1);
-                    scheduling_fence(opaque, twill_current0_1);
-                    // cycle 124, stage 1: mul.acc_31 (tests/kernels/ttgir/ahead.sm90.ttgir:71:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_31[i_] = (s_28_age1[i_] * twill_current0_1[i_ / 2 % 2]);
-                    }
-                    // cycle 160, stage 1: add.acc_32 (tests/kernels/ttgir/ahead.sm90.ttgir:72:17)
-                    {
-                        float acc_32_[32];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_32_[i_] = (acc[i_] + acc_31[i_]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc[i_] = acc_32_[i_];
-                    }
-                    channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9 + i);
-                    // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
-                    {
-                        float read_0[2];
-                        const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                        const bool twill_later0_ = (i * 64) != 0;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) twill_current0_1[i_] = (twill_later0_ ? read_0[i_] : scale_2[i_]);
-                    }
-                    channel_twill_before0_1_9.consumer_release(count_twill_before0_1_9 + i);
-                    wgmma_wait<0>();
-                    registers_fence(s_28);
-                }
-                channel_s_20_s_25.consumer_release(count_s_20_s_25 + n - 1);
-                // cycle 124, stage 1: mul.acc_31 (tests/kernels/ttgir/ahead.sm90.ttgir:71:17)
+                channel_s_20_s_25.consumer_release(count_s_20_s_25 + i);
+                scheduling_fence(opaque, twill_current0_1);
+                // cycle 255, stage 0: ffma.acc_32 (tests/kernels/ttgir/ahead.sm90.ttgir:72:17)
                 {
+                    float acc_31_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_31[i_] = (s_28[i_] * twill_current0_1[i_ / 2 % 2]);
-                }
-                // cycle 160, stage 1: add.acc_32 (tests/kernels/ttgir/ahead.sm90.ttgir:72:17)
-                {
+                    for (int i_ = 0; i_ < 32; ++i_) acc_31_[i_] = (s_28[i_] * twill_current0_1[i_ / 2 % 2]);
                     float acc_32_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_32_[i_] = (acc[i_] + acc_31[i_]);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_32_[i_] = (acc[i_] + acc_31_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc[i_] = acc_32_[i_];
                 }
@@ -301,7 +217,7 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
         }
         trips_0 = max(0, (K + 63) / 64);
         {
-            // ahead/for.0: 2 stages, an iteration every 260 cycles
+            // ahead/for.0: 1 stages, an iteration every 260 cycles
             const int32_t n = trips_0;
             uint32_t kept_s_20_to[1];
             uint32_t kept_s_20_at0[4];
@@ -339,31 +255,31 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
             }
             keep(kept_twill_before0_1_9_to);
             keep(kept_twill_before0_1_9_at0);
-            if (n >= 1) {
+            for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: copy s_20_s_25 (tests/kernels/ttgir/ahead.sm90.ttgir:65:15)
-                channel_s_20_s_25.producer_acquire(count_s_20_s_25);
+                channel_s_20_s_25.producer_acquire(count_s_20_s_25 + i);
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_s_20_s_25.slot(count_s_20_s_25);
-                    __half* from_ = a + int32_t(0) + int32_t(kept_s_20_at2[0]);
+                    const uint32_t to_ = channel_s_20_s_25.slot(count_s_20_s_25 + i);
+                    __half* from_ = a + int32_t((i * 64)) + int32_t(kept_s_20_at2[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_20_to[0] + i_ * 2048, advanced(from_, kept_s_20_at0[i_]));
                 }
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_s_20_s_25.slot(count_s_20_s_25) + 8192;
-                    __half* from_ = b + int32_t(0) + int32_t(kept_s_25_at2[0]);
+                    const uint32_t to_ = channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192;
+                    __half* from_ = b + int32_t((i * 64)) + int32_t(kept_s_25_at2[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_25_to[0] + i_ * 2048, advanced(from_, kept_s_25_at0[i_]));
                 }
-                channel_s_20_s_25.producer_commit(count_s_20_s_25);
-                // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
-                channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9);
+                channel_s_20_s_25.producer_commit(count_s_20_s_25 + i);
+                // cycle 228, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
+                channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9 + i);
                 {
-                    const int32_t twill_before0_ = 0 - 64;
-                    const bool twill_later0_ = 0 != 0;
+                    const int32_t twill_before0_ = (i * 64) - 64;
+                    const bool twill_later0_ = (i * 64) != 0;
                     const int32_t twill_before0_1_0_ = twill_before0_ + 64;
                     const bool twill_before0_1_1_ = twill_before0_1_0_ < K;
                     const int32_t twill_before0_1_2_ = twill_before0_ / 64;
@@ -371,53 +287,13 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                     const int32_t twill_before0_1_4_ = twill_before0_1_3_ * M;
                     float* const twill_before0_1_5_ = scales + twill_before0_1_4_;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9);
+                    const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
                     float* from_ = twill_before0_1_5_ + int32_t(kept_twill_before0_1_9_at0[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_, (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
                 }
-                channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9);
-                for (int32_t i = 1; i < n; ++i) {
-                    // cycle 0, stage 0: copy s_20_s_25 (tests/kernels/ttgir/ahead.sm90.ttgir:65:15)
-                    channel_s_20_s_25.producer_acquire(count_s_20_s_25 + i);
-                    {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_s_20_s_25.slot(count_s_20_s_25 + i);
-                        __half* from_ = a + int32_t((i * 64)) + int32_t(kept_s_20_at2[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_20_to[0] + i_ * 2048, advanced(from_, kept_s_20_at0[i_]));
-                    }
-                    {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192;
-                        __half* from_ = b + int32_t((i * 64)) + int32_t(kept_s_25_at2[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_25_to[0] + i_ * 2048, advanced(from_, kept_s_25_at0[i_]));
-                    }
-                    channel_s_20_s_25.producer_commit(count_s_20_s_25 + i);
-                    // cycle 196, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)
-                    channel_twill_before0_1_9.producer_acquire(count_twill_before0_1_9 + i);
-                    {
-                        const int32_t twill_before0_ = (i * 64) - 64;
-                        const bool twill_later0_ = (i * 64) != 0;
-                        const int32_t twill_before0_1_0_ = twill_before0_ + 64;
-                        const bool twill_before0_1_1_ = twill_before0_1_0_ < K;
-                        const int32_t twill_before0_1_2_ = twill_before0_ / 64;
-                        const int32_t twill_before0_1_3_ = twill_before0_1_2_ + 1;
-                        const int32_t twill_before0_1_4_ = twill_before0_1_3_ * M;
-                        float* const twill_before0_1_5_ = scales + twill_before0_1_4_;
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                        const uint32_t to_ = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
-                        float* from_ = twill_before0_1_5_ + int32_t(kept_twill_before0_1_9_at0[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_twill_before0_1_9_to[0] + i_ * 2048, from_, (twill_later0_ ? twill_before0_1_1_ : twill_later0_));
-                    }
-                    channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9 + i);
-                }
+                channel_twill_before0_1_9.producer_commit(count_twill_before0_1_9 + i);
             }
         }
         count_twill_before0_1_9 += trips_0;
@@ -431,12 +307,10 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
         uint32_t count_s_20_s_25 = 0;
         int32_t trips_0 = 0;
         float acc[32];
-        float acc_31[32];
         float convert_layout_27[32];
         int32_t muli_1;
         int32_t muli_13;
         float s_28[32];
-        float s_28_age1[32];
         float scale_2[2];
         float twill_current0_1[2];
         const bool opaque = opaque_false();
@@ -453,18 +327,16 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
         for (int i_ = 0; i_ < 32; ++i_) acc[i_] = 0.0f;
         trips_0 = max(0, (K + 63) / 64);
         {
-            // ahead/for.0: 2 stages, an iteration every 260 cycles
+            // ahead/for.0: 1 stages, an iteration every 260 cycles
             const int32_t n = trips_0;
-            if (n >= 1) {
-                channel_s_20_s_25.consumer_wait(count_s_20_s_25);
+            for (int32_t i = 0; i < n; ++i) {
+                thread.rematerialize();
+                channel_s_20_s_25.consumer_wait(count_s_20_s_25 + i);
                 fence_async_shared();
-                #pragma unroll
-                for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
-                registers_fence(s_28_age1);
-                // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
+                // cycle 0, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25) + 8192);
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25));
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i));
                     wgmma_fence();
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -472,79 +344,30 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
-                channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9);
-                // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
+                channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9 + i);
+                // cycle 228, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
                 {
                     float read_0[2];
-                    const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9);
+                    const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                    const bool twill_later0_ = 0 != 0;
+                    const bool twill_later0_ = (i * 64) != 0;
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) twill_current0_1[i_] = (twill_later0_ ? read_0[i_] : scale_2[i_]);
                 }
-                channel_twill_before0_1_9.consumer_release(count_twill_before0_1_9);
+                channel_twill_before0_1_9.consumer_release(count_twill_before0_1_9 + i);
                 wgmma_wait<0>();
                 registers_fence(s_28);
-                for (int32_t i = 1; i < n; ++i) {
-                    thread.rematerialize();
-                    channel_s_20_s_25.consumer_wait(count_s_20_s_25 + i);
-                    fence_async_shared();
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) s_28_age1[i_] = s_28[i_];
-                    registers_fence(s_28_age1);
-                    // cycle 94, stage 0: dot.s_28 (tests/kernels/ttgir/ahead.sm90.ttgir:68:15)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_20_s_25.slot(count_s_20_s_25 + i));
-                        wgmma_fence();
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_28, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    channel_s_20_s_25.consumer_release(count_s_20_s_25 + i - 1);
-                    scheduling_fence(opaque, twill_current0_1);
-                    // cycle 124, stage 1: mul.acc_31 (tests/kernels/ttgir/ahead.sm90.ttgir:71:17)
-                    {
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_31[i_] = (s_28_age1[i_] * twill_current0_1[i_ / 2 % 2]);
-                    }
-                    // cycle 160, stage 1: add.acc_32 (tests/kernels/ttgir/ahead.sm90.ttgir:72:17)
-                    {
-                        float acc_32_[32];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_32_[i_] = (acc[i_] + acc_31[i_]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc[i_] = acc_32_[i_];
-                    }
-                    channel_twill_before0_1_9.consumer_wait(count_twill_before0_1_9 + i);
-                    // cycle 196, stage 0: select.twill_current0_1 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1703)
-                    {
-                        float read_0[2];
-                        const uint32_t read_0_at = channel_twill_before0_1_9.slot(count_twill_before0_1_9 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                        const bool twill_later0_ = (i * 64) != 0;
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 2; ++i_) twill_current0_1[i_] = (twill_later0_ ? read_0[i_] : scale_2[i_]);
-                    }
-                    channel_twill_before0_1_9.consumer_release(count_twill_before0_1_9 + i);
-                    wgmma_wait<0>();
-                    registers_fence(s_28);
-                }
-                channel_s_20_s_25.consumer_release(count_s_20_s_25 + n - 1);
-                // cycle 124, stage 1: mul.acc_31 (tests/kernels/ttgir/ahead.sm90.ttgir:71:17)
+                channel_s_20_s_25.consumer_release(count_s_20_s_25 + i);
+                scheduling_fence(opaque, twill_current0_1);
+                // cycle 255, stage 0: ffma.acc_32 (tests/kernels/ttgir/ahead.sm90.ttgir:72:17)
                 {
+                    float acc_31_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_31[i_] = (s_28[i_] * twill_current0_1[i_ / 2 % 2]);
-                }
-                // cycle 160, stage 1: add.acc_32 (tests/kernels/ttgir/ahead.sm90.ttgir:72:17)
-                {
+                    for (int i_ = 0; i_ < 32; ++i_) acc_31_[i_] = (s_28[i_] * twill_current0_1[i_ / 2 % 2]);
                     float acc_32_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_32_[i_] = (acc[i_] + acc_31[i_]);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_32_[i_] = (acc[i_] + acc_31_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc[i_] = acc_32_[i_];
                 }

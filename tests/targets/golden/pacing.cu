@@ -114,7 +114,6 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
         uint32_t count_acc_18 = 0;
         int32_t trips_0 = 0;
         float acc_17[32];
-        float acc_20[32];
         float acc_5[32];
         float convert_layout_34[32];
         int32_t muli_1;
@@ -149,17 +148,15 @@ pacing_tma_kernel(const __grid_constant__ CUtensorMap map_x_12, const __grid_con
                 registers_fence(acc_17);
                 channel_x_12_acc_14.consumer_release(count_x_12_acc_14 + i);
                 channel_acc_18.consumer_wait(count_acc_18 + i);
-                // cycle 380, stage 0: mul.acc_20 (tests/kernels/ttgir/pacing.sm90.ttgir:69:17)
+                // cycle 380, stage 0: ffma.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:70:17)
                 {
                     const float read_0 = shared_at<float>(channel_acc_18.slot(count_acc_18 + i));
+                    float acc_20_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_20[i_] = (acc_17[i_] * read_0);
-                }
-                // cycle 414, stage 0: add.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:70:17)
-                {
+                    for (int i_ = 0; i_ < 32; ++i_) acc_20_[i_] = (acc_17[i_] * read_0);
                     float acc_21_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_5[i_] + acc_20[i_]);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_5[i_] + acc_20_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_5[i_] = acc_21_[i_];
                 }
@@ -312,7 +309,6 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
         uint32_t count_acc_18 = 0;
         int32_t trips_0 = 0;
         float acc_17[32];
-        float acc_20[32];
         float acc_5[32];
         float convert_layout_34[32];
         int32_t muli_1;
@@ -348,17 +344,15 @@ pacing_kernel(__half* a, __half* b, float* weights, float* c, int32_t M, int32_t
                 registers_fence(acc_17);
                 channel_x_12_acc_14.consumer_release(count_x_12_acc_14 + i);
                 channel_acc_18.consumer_wait(count_acc_18 + i);
-                // cycle 380, stage 0: mul.acc_20 (tests/kernels/ttgir/pacing.sm90.ttgir:69:17)
+                // cycle 380, stage 0: ffma.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:70:17)
                 {
                     const float read_0 = shared_at<float>(channel_acc_18.slot(count_acc_18 + i));
+                    float acc_20_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_20[i_] = (acc_17[i_] * read_0);
-                }
-                // cycle 414, stage 0: add.acc_21 (tests/kernels/ttgir/pacing.sm90.ttgir:70:17)
-                {
+                    for (int i_ = 0; i_ < 32; ++i_) acc_20_[i_] = (acc_17[i_] * read_0);
                     float acc_21_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_5[i_] + acc_20[i_]);
+                    for (int i_ = 0; i_ < 32; ++i_) acc_21_[i_] = (acc_5[i_] + acc_20_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_5[i_] = acc_21_[i_];
                 }

@@ -50,7 +50,7 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
             }
             trips_0 = max(0, divsi_27);
             {
-                // scaled/for.0: 2 stages, an iteration every 931 cycles
+                // scaled/for.0: 2 stages, an iteration every 656 cycles
                 const int32_t n = trips_0;
                 int32_t kept_x_23_corner0;
                 {
@@ -74,7 +74,7 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                             tma_load(channel_x_23_y_31.slot(count_x_23_y_31) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31), int32_t(int32_t(0) * 64), int32_t(kept_y_31_corner0));
                         }
                     }
-                    // cycle 797, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
+                    // cycle 622, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
                     channel_load_50.producer_acquire(count_load_50);
                     {
                         const int32_t muli_46_ = 0;
@@ -87,19 +87,6 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                         }
                     }
                     channel_load_50.producer_commit(count_load_50);
-                    // cycle 897, stage 0: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
-                    channel_load_51.producer_acquire(count_load_51);
-                    {
-                        const int64_t twill_begin1_0_ = (int64_t)(0);
-                        const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                        const uint32_t to_ = channel_load_51.slot(count_load_51);
-                        #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                            const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
-                        }
-                    }
-                    channel_load_51.producer_commit(count_load_51);
                     for (int32_t i = 1; i < n; ++i) {
                         // cycle 0, stage 0: load x_23_y_31 (tests/kernels/ttgir/scaled.sm90.ttgir:86:15)
                         channel_x_23_y_31.producer_acquire(count_x_23_y_31 + i);
@@ -112,7 +99,20 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                                 tma_load(channel_x_23_y_31.slot(count_x_23_y_31 + i) + 16384, &map_y_31, channel_x_23_y_31.full(count_x_23_y_31 + i), int32_t(int32_t(i) * 64), int32_t(kept_y_31_corner0));
                             }
                         }
-                        // cycle 797, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
+                        // cycle 341, stage 1: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
+                        channel_load_51.producer_acquire(count_load_51 + i - 1);
+                        {
+                            const int64_t twill_begin1_0_ = (int64_t)((i - 1));
+                            const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                            const uint32_t to_ = channel_load_51.slot(count_load_51 + i - 1);
+                            #pragma unroll 4
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const uint32_t v_ = thread.index + 32 * i_;
+                                cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
+                            }
+                        }
+                        channel_load_51.producer_commit(count_load_51 + i - 1);
+                        // cycle 622, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
                         channel_load_50.producer_acquire(count_load_50 + i);
                         {
                             const int32_t muli_46_ = i * M;
@@ -125,20 +125,20 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                             }
                         }
                         channel_load_50.producer_commit(count_load_50 + i);
-                        // cycle 897, stage 0: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
-                        channel_load_51.producer_acquire(count_load_51 + i);
-                        {
-                            const int64_t twill_begin1_0_ = (int64_t)(i);
-                            const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                            const uint32_t to_ = channel_load_51.slot(count_load_51 + i);
-                            #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
-                                const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
-                            }
-                        }
-                        channel_load_51.producer_commit(count_load_51 + i);
                     }
+                    // cycle 341, stage 1: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
+                    channel_load_51.producer_acquire(count_load_51 + n - 1);
+                    {
+                        const int64_t twill_begin1_0_ = (int64_t)((n - 1));
+                        const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                        const uint32_t to_ = channel_load_51.slot(count_load_51 + n - 1);
+                        #pragma unroll 4
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const uint32_t v_ = thread.index + 32 * i_;
+                            cp_async<4>(to_ + v_ * 4, ((right + (((muli_14 + int32_t((v_ * 1))) / 32) * 64)) + twill_begin1_2_));
+                        }
+                    }
+                    channel_load_51.producer_commit(count_load_51 + n - 1);
                 }
             }
             count_x_23_y_31 += trips_0;
@@ -156,8 +156,8 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
         int32_t trips_0 = 0;
         float acc[64];
         float acc_34[64];
+        float acc_34_age1[64];
         float acc_37[64];
-        float acc_40[64];
         uint32_t convert_layout_45[8][4];
         int32_t divsi_27;
         int32_t muli_1;
@@ -175,10 +175,13 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
         for (int i_ = 0; i_ < 64; ++i_) acc[i_] = 0.0f;
         trips_0 = max(0, divsi_27);
         {
-            // scaled/for.0: 2 stages, an iteration every 931 cycles
+            // scaled/for.0: 2 stages, an iteration every 656 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_23_y_31.consumer_wait(count_x_23_y_31);
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_34_age1[i_] = acc_34[i_];
+                registers_fence(acc_34_age1);
                 // cycle 158, stage 0: dot.acc_34 (tests/kernels/ttgir/scaled.sm90.ttgir:95:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_23_y_31.slot(count_x_23_y_31) + 16384);
@@ -192,31 +195,12 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_34);
-                channel_x_23_y_31.consumer_release(count_x_23_y_31);
-                channel_load_50.consumer_wait(count_load_50);
-                // cycle 797, stage 0: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
-                {
-                    float read_0[2];
-                    const uint32_t read_0_at = channel_load_50.slot(count_load_50);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34[i_] * read_0[i_ / 2 % 2]);
-                }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_load_51.consumer_wait(count_load_51 + i - 1);
-                    // cycle 12, stage 1: mul.acc_40 (tests/kernels/ttgir/scaled.sm90.ttgir:101:17)
-                    {
-                        float read_0[32];
-                        const uint32_t read_0_at = channel_load_51.slot(count_load_51 + i - 1);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_40[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                    }
-                    channel_load_50.consumer_release(count_load_50 + i - 1);
                     channel_x_23_y_31.consumer_wait(count_x_23_y_31 + i);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) acc_34_age1[i_] = acc_34[i_];
+                    registers_fence(acc_34_age1);
                     // cycle 158, stage 0: dot.acc_34 (tests/kernels/ttgir/scaled.sm90.ttgir:95:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_23_y_31.slot(count_x_23_y_31 + i) + 16384);
@@ -228,49 +212,67 @@ scaled_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_con
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_34, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
-                    channel_load_51.consumer_release(count_load_51 + i - 1);
-                    // cycle 188, stage 1: add.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
-                    {
-                        float acc_41_[64];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40[i_]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc[i_] = acc_41_[i_];
-                    }
-                    wgmma_wait<0>();
-                    registers_fence(acc_34);
-                    channel_x_23_y_31.consumer_release(count_x_23_y_31 + i);
-                    channel_load_50.consumer_wait(count_load_50 + i);
-                    // cycle 797, stage 0: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
+                    channel_x_23_y_31.consumer_release(count_x_23_y_31 + i - 1);
+                    channel_load_50.consumer_wait(count_load_50 + i - 1);
+                    // cycle 188, stage 1: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
                     {
                         float read_0[2];
-                        const uint32_t read_0_at = channel_load_50.slot(count_load_50 + i);
+                        const uint32_t read_0_at = channel_load_50.slot(count_load_50 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34[i_] * read_0[i_ / 2 % 2]);
+                        for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34_age1[i_] * read_0[i_ / 2 % 2]);
                     }
+                    channel_load_51.consumer_wait(count_load_51 + i - 1);
+                    // cycle 341, stage 1: ffma.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
+                    {
+                        float read_0[32];
+                        const uint32_t read_0_at = channel_load_51.slot(count_load_51 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        float acc_40_[64];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) acc_40_[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                        float acc_41_[64];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40_[i_]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) acc[i_] = acc_41_[i_];
+                    }
+                    channel_load_50.consumer_release(count_load_50 + i - 1);
+                    channel_load_51.consumer_release(count_load_51 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(acc_34);
+                }
+                channel_x_23_y_31.consumer_release(count_x_23_y_31 + n - 1);
+                channel_load_50.consumer_wait(count_load_50 + n - 1);
+                // cycle 188, stage 1: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
+                {
+                    float read_0[2];
+                    const uint32_t read_0_at = channel_load_50.slot(count_load_50 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34[i_] * read_0[i_ / 2 % 2]);
                 }
                 channel_load_51.consumer_wait(count_load_51 + n - 1);
-                // cycle 12, stage 1: mul.acc_40 (tests/kernels/ttgir/scaled.sm90.ttgir:101:17)
+                // cycle 341, stage 1: ffma.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
                 {
                     float read_0[32];
                     const uint32_t read_0_at = channel_load_51.slot(count_load_51 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    float acc_40_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_40[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                }
-                channel_load_50.consumer_release(count_load_50 + n - 1);
-                channel_load_51.consumer_release(count_load_51 + n - 1);
-                // cycle 188, stage 1: add.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
-                {
+                    for (int i_ = 0; i_ < 64; ++i_) acc_40_[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
                     float acc_41_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40[i_]);
+                    for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) acc[i_] = acc_41_[i_];
                 }
+                channel_load_50.consumer_release(count_load_50 + n - 1);
+                channel_load_51.consumer_release(count_load_51 + n - 1);
             }
         }
         count_x_23_y_31 += trips_0;
@@ -333,7 +335,7 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
         }
         trips_0 = max(0, divsi_27);
         {
-            // scaled/for.0: 2 stages, an iteration every 931 cycles
+            // scaled/for.0: 2 stages, an iteration every 656 cycles
             const int32_t n = trips_0;
             uint32_t kept_x_23_to[1];
             uint32_t kept_x_23_at0[8];
@@ -412,7 +414,7 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                     }
                 }
                 channel_x_23_y_31.producer_commit(count_x_23_y_31);
-                // cycle 797, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
+                // cycle 622, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
                 channel_load_50.producer_acquire(count_load_50);
                 {
                     const int32_t muli_46_ = 0;
@@ -425,19 +427,6 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                     for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) cp_async<16>(to_ + kept_load_50_to[0] + i_ * 2048, from_);
                 }
                 channel_load_50.producer_commit(count_load_50);
-                // cycle 897, stage 0: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
-                channel_load_51.producer_acquire(count_load_51);
-                {
-                    const int64_t twill_begin1_0_ = (int64_t)(0);
-                    const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_load_51.slot(count_load_51);
-                    float* from_ = right + int32_t(kept_load_51_at0[0]) + int64_t(twill_begin1_2_);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 512, from_);
-                }
-                channel_load_51.producer_commit(count_load_51);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: copy x_23_y_31 (tests/kernels/ttgir/scaled.sm90.ttgir:86:15)
                     channel_x_23_y_31.producer_acquire(count_x_23_y_31 + i);
@@ -470,7 +459,20 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                         }
                     }
                     channel_x_23_y_31.producer_commit(count_x_23_y_31 + i);
-                    // cycle 797, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
+                    // cycle 341, stage 1: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
+                    channel_load_51.producer_acquire(count_load_51 + i - 1);
+                    {
+                        const int64_t twill_begin1_0_ = (int64_t)((i - 1));
+                        const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                        const uint32_t to_ = channel_load_51.slot(count_load_51 + i - 1);
+                        float* from_ = right + int32_t(kept_load_51_at0[0]) + int64_t(twill_begin1_2_);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 512, from_);
+                    }
+                    channel_load_51.producer_commit(count_load_51 + i - 1);
+                    // cycle 622, stage 0: copy load_50 (tests/kernels/ttgir/scaled.sm90.ttgir:91:13)
                     channel_load_50.producer_acquire(count_load_50 + i);
                     {
                         const int32_t muli_46_ = i * M;
@@ -483,20 +485,20 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                         for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 32) cp_async<16>(to_ + kept_load_50_to[0] + i_ * 2048, from_);
                     }
                     channel_load_50.producer_commit(count_load_50 + i);
-                    // cycle 897, stage 0: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
-                    channel_load_51.producer_acquire(count_load_51 + i);
-                    {
-                        const int64_t twill_begin1_0_ = (int64_t)(i);
-                        const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                        const uint32_t to_ = channel_load_51.slot(count_load_51 + i);
-                        float* from_ = right + int32_t(kept_load_51_at0[0]) + int64_t(twill_begin1_2_);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 512, from_);
-                    }
-                    channel_load_51.producer_commit(count_load_51 + i);
                 }
+                // cycle 341, stage 1: copy load_51 (tests/kernels/ttgir/scaled.sm90.ttgir:92:13)
+                channel_load_51.producer_acquire(count_load_51 + n - 1);
+                {
+                    const int64_t twill_begin1_0_ = (int64_t)((n - 1));
+                    const int64_t twill_begin1_2_ = twill_begin1_0_ * int64_t(1);
+                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                    const uint32_t to_ = channel_load_51.slot(count_load_51 + n - 1);
+                    float* from_ = right + int32_t(kept_load_51_at0[0]) + int64_t(twill_begin1_2_);
+                    keep(from_);
+                    #pragma unroll
+                    for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<4>(to_ + kept_load_51_to[0] + i_ * 512, from_);
+                }
+                channel_load_51.producer_commit(count_load_51 + n - 1);
             }
         }
         count_x_23_y_31 += trips_0;
@@ -513,8 +515,8 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
         int32_t trips_0 = 0;
         float acc[64];
         float acc_34[64];
+        float acc_34_age1[64];
         float acc_37[64];
-        float acc_40[64];
         uint32_t convert_layout_45[8][4];
         int32_t divsi_27;
         int32_t muli_1;
@@ -532,11 +534,14 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
         for (int i_ = 0; i_ < 64; ++i_) acc[i_] = 0.0f;
         trips_0 = max(0, divsi_27);
         {
-            // scaled/for.0: 2 stages, an iteration every 931 cycles
+            // scaled/for.0: 2 stages, an iteration every 656 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_23_y_31.consumer_wait(count_x_23_y_31);
                 fence_async_shared();
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_34_age1[i_] = acc_34[i_];
+                registers_fence(acc_34_age1);
                 // cycle 158, stage 0: dot.acc_34 (tests/kernels/ttgir/scaled.sm90.ttgir:95:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_23_y_31.slot(count_x_23_y_31) + 16384);
@@ -550,32 +555,13 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                 }
                 wgmma_wait<0>();
                 registers_fence(acc_34);
-                channel_x_23_y_31.consumer_release(count_x_23_y_31);
-                channel_load_50.consumer_wait(count_load_50);
-                // cycle 797, stage 0: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
-                {
-                    float read_0[2];
-                    const uint32_t read_0_at = channel_load_50.slot(count_load_50);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34[i_] * read_0[i_ / 2 % 2]);
-                }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
-                    channel_load_51.consumer_wait(count_load_51 + i - 1);
-                    // cycle 12, stage 1: mul.acc_40 (tests/kernels/ttgir/scaled.sm90.ttgir:101:17)
-                    {
-                        float read_0[32];
-                        const uint32_t read_0_at = channel_load_51.slot(count_load_51 + i - 1);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_40[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                    }
-                    channel_load_50.consumer_release(count_load_50 + i - 1);
                     channel_x_23_y_31.consumer_wait(count_x_23_y_31 + i);
                     fence_async_shared();
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) acc_34_age1[i_] = acc_34[i_];
+                    registers_fence(acc_34_age1);
                     // cycle 158, stage 0: dot.acc_34 (tests/kernels/ttgir/scaled.sm90.ttgir:95:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_23_y_31.slot(count_x_23_y_31 + i) + 16384);
@@ -587,49 +573,67 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(acc_34, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
-                    channel_load_51.consumer_release(count_load_51 + i - 1);
-                    // cycle 188, stage 1: add.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
-                    {
-                        float acc_41_[64];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40[i_]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc[i_] = acc_41_[i_];
-                    }
-                    wgmma_wait<0>();
-                    registers_fence(acc_34);
-                    channel_x_23_y_31.consumer_release(count_x_23_y_31 + i);
-                    channel_load_50.consumer_wait(count_load_50 + i);
-                    // cycle 797, stage 0: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
+                    channel_x_23_y_31.consumer_release(count_x_23_y_31 + i - 1);
+                    channel_load_50.consumer_wait(count_load_50 + i - 1);
+                    // cycle 188, stage 1: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
                     {
                         float read_0[2];
-                        const uint32_t read_0_at = channel_load_50.slot(count_load_50 + i);
+                        const uint32_t read_0_at = channel_load_50.slot(count_load_50 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34[i_] * read_0[i_ / 2 % 2]);
+                        for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34_age1[i_] * read_0[i_ / 2 % 2]);
                     }
+                    channel_load_51.consumer_wait(count_load_51 + i - 1);
+                    // cycle 341, stage 1: ffma.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
+                    {
+                        float read_0[32];
+                        const uint32_t read_0_at = channel_load_51.slot(count_load_51 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        float acc_40_[64];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) acc_40_[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
+                        float acc_41_[64];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40_[i_]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_) acc[i_] = acc_41_[i_];
+                    }
+                    channel_load_50.consumer_release(count_load_50 + i - 1);
+                    channel_load_51.consumer_release(count_load_51 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(acc_34);
+                }
+                channel_x_23_y_31.consumer_release(count_x_23_y_31 + n - 1);
+                channel_load_50.consumer_wait(count_load_50 + n - 1);
+                // cycle 188, stage 1: mul.acc_37 (tests/kernels/ttgir/scaled.sm90.ttgir:98:17)
+                {
+                    float read_0[2];
+                    const uint32_t read_0_at = channel_load_50.slot(count_load_50 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * i_) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 64; ++i_) acc_37[i_] = (acc_34[i_] * read_0[i_ / 2 % 2]);
                 }
                 channel_load_51.consumer_wait(count_load_51 + n - 1);
-                // cycle 12, stage 1: mul.acc_40 (tests/kernels/ttgir/scaled.sm90.ttgir:101:17)
+                // cycle 341, stage 1: ffma.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
                 {
                     float read_0[32];
                     const uint32_t read_0_at = channel_load_51.slot(count_load_51 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    float acc_40_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_40[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
-                }
-                channel_load_50.consumer_release(count_load_50 + n - 1);
-                channel_load_51.consumer_release(count_load_51 + n - 1);
-                // cycle 188, stage 1: add.acc_41 (tests/kernels/ttgir/scaled.sm90.ttgir:102:17)
-                {
+                    for (int i_ = 0; i_ < 64; ++i_) acc_40_[i_] = (acc_37[i_] * read_0[i_ / 4 * 2 + i_ % 2]);
                     float acc_41_[64];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40[i_]);
+                    for (int i_ = 0; i_ < 64; ++i_) acc_41_[i_] = (acc[i_] + acc_40_[i_]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) acc[i_] = acc_41_[i_];
                 }
+                channel_load_50.consumer_release(count_load_50 + n - 1);
+                channel_load_51.consumer_release(count_load_51 + n - 1);
             }
         }
         count_x_23_y_31 += trips_0;

@@ -10,6 +10,258 @@ TWILL_WGMMA_INTEGER(64)
 using namespace twill;
 
 __global__ void __launch_bounds__(256, 3)
+wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride) {
+    extern __shared__ uint8_t dynamic_shared[];
+    const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    const Channel<4, 12288, Filling::cp_async> channel_x_33_y_37{memory, memory + 49152};
+    if (threadIdx.x == 0) {
+        channel_x_33_y_37.init(4, 4);
+        mbarrier_init_fence();
+        tma_prefetch(&map_x_33);
+    }
+    __syncthreads();
+
+    if (warp_index() < 4) {
+        registers_decrease<48>();
+        // ---- group 0: 4 warps
+        ThreadCoordinates thread(0);
+        uint32_t count_x_33_y_37 = 0;
+        int32_t trips_0 = 0;
+        int32_t divsi_17;
+        int32_t muli_1;
+        int32_t muli_9;
+        int32_t right_23;
+        // muli.right_23 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:68:17)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_8_ = int32_t(blockIdx.y);
+            muli_9 = get_program_id_8_ * 64;
+            const int32_t addi_16_ = K + 63;
+            divsi_17 = addi_16_ / 64;
+            right_23 = b_stride * 64;
+        }
+        trips_0 = max(0, divsi_17);
+        {
+            // wrapped/for.0: 2 stages, an iteration every 669 cycles
+            const int32_t n = trips_0;
+            int32_t kept_x_33_corner0;
+            {
+                kept_x_33_corner0 = (int32_t(muli_1)) % (int32_t(M));
+            }
+            keep(kept_x_33_corner0);
+            uint32_t kept_y_37_at0[1] = {};
+            {
+                #pragma unroll
+                for (uint32_t i_ = 0; i_ < 2; ++i_) {
+                    kept_y_37_at0[0] = uint32_t((muli_9 + int32_t((((thread.warp % 2) * 8 + thread.lane % 8) * 4))) % N);
+                }
+            }
+            keep(kept_y_37_at0);
+            if (n >= 1) {
+                // cycle 0, stage 0: copy x_33_y_37 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:81:15)
+                channel_x_33_y_37.producer_acquire(count_x_33_y_37);
+                if (thread.leader) {
+                    mbarrier_expect(channel_x_33_y_37.full(count_x_33_y_37), 8192);
+                    {
+                        tma_load(channel_x_33_y_37.slot(count_x_33_y_37), &map_x_33, channel_x_33_y_37.full(count_x_33_y_37), int32_t(int32_t(0) * 64), int32_t(kept_x_33_corner0));
+                    }
+                }
+                {
+                    const int64_t twill_begin1_5_ = (int64_t)(0);
+                    const int64_t twill_begin1_6_ = (int64_t)(right_23);
+                    const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                    const int32_t x_ = 0;
+                    const int32_t x_29_ = K - x_;
+                    const uint32_t to_ = channel_x_33_y_37.slot(count_x_33_y_37) + 8192;
+                    const uint32_t turn_ = thread.lane % 8 * 4 / 8;
+                    [[maybe_unused]] const uint32_t at_[4] = {to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + turn_ % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + turn_ % 4) * 64 >> 3 & 48)), to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 64 >> 3 & 48)), to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 64 >> 3 & 48)), to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 64 >> 3 & 48))};
+                    int8_t* from0_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                    int8_t* from1_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                    int8_t* from2_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                    int8_t* from3_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                    #pragma unroll
+                    for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
+                        uint32_t read_[2][4];
+                        if (63 < x_29_) {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4)) * uint32_t(b_stride))));
+                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 1))) * uint32_t(b_stride))));
+                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))));
+                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))));
+                            }
+                        } else {
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4)) * uint32_t(b_stride))), (int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4) < x_29_), 0x0u);
+                                read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 1))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 1)) < x_29_), 0x0u);
+                                read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2)) < x_29_), 0x0u);
+                                read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3)) < x_29_), 0x0u);
+                            }
+                        }
+                        #pragma unroll
+                        for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                            [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                            shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
+                            shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                            shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                            shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
+                        }
+                    }
+                }
+                cp_async_wait();
+                fence_async_shared();
+                mbarrier_arrive(channel_x_33_y_37.full(count_x_33_y_37));
+                auto position_x_33_y_37 = channel_x_33_y_37.position(count_x_33_y_37 + 1);
+                for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: copy x_33_y_37 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:81:15)
+                    channel_x_33_y_37.producer_acquire(position_x_33_y_37);
+                    if (thread.leader) {
+                        mbarrier_expect(channel_x_33_y_37.full(position_x_33_y_37), 8192);
+                        {
+                            tma_load(channel_x_33_y_37.slot(position_x_33_y_37), &map_x_33, channel_x_33_y_37.full(position_x_33_y_37), int32_t(int32_t(i) * 64), int32_t(kept_x_33_corner0));
+                        }
+                    }
+                    {
+                        const int64_t twill_begin1_5_ = (int64_t)(i);
+                        const int64_t twill_begin1_6_ = (int64_t)(right_23);
+                        const int64_t twill_begin1_7_ = twill_begin1_5_ * twill_begin1_6_;
+                        const int32_t x_ = i * 64;
+                        const int32_t x_29_ = K - x_;
+                        const uint32_t to_ = channel_x_33_y_37.slot(position_x_33_y_37) + 8192;
+                        const uint32_t turn_ = thread.lane % 8 * 4 / 8;
+                        [[maybe_unused]] const uint32_t at_[4] = {to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + turn_ % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + turn_ % 4) * 64 >> 3 & 48)), to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 1) % 4) * 64 >> 3 & 48)), to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 2) % 4) * 64 >> 3 & 48)), to_ + (((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 64 + (((thread.warp / 2) * 4 + (thread.lane / 8) % 4) * 4 % 64 ^ ((((thread.warp % 2) * 8 + thread.lane % 8) * 4 + (turn_ + 3) % 4) * 64 >> 3 & 48))};
+                        int8_t* from0_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                        int8_t* from1_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                        int8_t* from2_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                        int8_t* from3_ = b + int32_t(kept_y_37_at0[0]) + int64_t(twill_begin1_7_);
+                        #pragma unroll
+                        for (uint32_t b_ = 0; b_ < 2; b_ += 2) {
+                            uint32_t read_[2][4];
+                            if (63 < x_29_) {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4)) * uint32_t(b_stride))));
+                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 1))) * uint32_t(b_stride))));
+                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))));
+                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))));
+                                }
+                            } else {
+                                #pragma unroll
+                                for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                                    [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                    read_[u_][0] = load_global<4>(advanced(from0_, uint32_t(uint32_t(int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4)) * uint32_t(b_stride))), (int32_t((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4) < x_29_), 0x0u);
+                                    read_[u_][1] = load_global<4>(advanced(from1_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 1))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 1)) < x_29_), 0x0u);
+                                    read_[u_][2] = load_global<4>(advanced(from2_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 2)) < x_29_), 0x0u);
+                                    read_[u_][3] = load_global<4>(advanced(from3_, uint32_t(uint32_t(int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3))) * uint32_t(b_stride))), (int32_t(((((thread.warp / 2) * 4 + (thread.lane / 8) % 4) + i_ * 8) * 4 + 3)) < x_29_), 0x0u);
+                                }
+                            }
+                            #pragma unroll
+                            for (uint32_t u_ = 0; u_ < 2; ++u_) {
+                                [[maybe_unused]] const uint32_t i_ = b_ + u_;
+                                shared_at<uint32_t>((at_[0] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], turn_ % 4);
+                                shared_at<uint32_t>((at_[1] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 1) % 4);
+                                shared_at<uint32_t>((at_[2] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 2) % 4);
+                                shared_at<uint32_t>((at_[3] ^ (i_ * 8) * 4 % 64)) = gathered<1>(read_[u_], (turn_ + 3) % 4);
+                            }
+                        }
+                    }
+                    cp_async_wait();
+                    fence_async_shared();
+                    mbarrier_arrive(channel_x_33_y_37.full(position_x_33_y_37));
+                    position_x_33_y_37.advance();
+                }
+            }
+        }
+        count_x_33_y_37 += trips_0;
+    }
+    if (warp_index() - 4 < 4) {
+        registers_increase<112>();
+        // ---- group 1: 4 warps
+        ThreadCoordinates thread(4);
+        uint32_t count_x_33_y_37 = 0;
+        int32_t trips_0 = 0;
+        int32_t acc_26[64];
+        int32_t divsi_17;
+        int32_t muli_1;
+        int32_t muli_9;
+        // divsi.17 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:67:11)
+        {
+            const int32_t get_program_id_0_ = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0_ * 128;
+            const int32_t get_program_id_8_ = int32_t(blockIdx.y);
+            muli_9 = get_program_id_8_ * 64;
+            const int32_t addi_16_ = K + 63;
+            divsi_17 = addi_16_ / 64;
+        }
+        #pragma unroll
+        for (int i_ = 0; i_ < 64; ++i_) acc_26[i_] = 0;
+        trips_0 = max(0, divsi_17);
+        {
+            // wrapped/for.0: 2 stages, an iteration every 669 cycles
+            const int32_t n = trips_0;
+            if (n >= 1) {
+                channel_x_33_y_37.consumer_wait(count_x_33_y_37);
+                fence_async_shared();
+                // cycle 94, stage 0: dot.acc_39 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:83:17)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<64>(channel_x_33_y_37.slot(count_x_33_y_37) + 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<64>(channel_x_33_y_37.slot(count_x_33_y_37));
+                    registers_fence(acc_26);
+                    wgmma_fence();
+                    wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4128), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_commit();
+                }
+                auto position_x_33_y_37 = channel_x_33_y_37.position(count_x_33_y_37 + 1);
+                auto position1_x_33_y_37 = channel_x_33_y_37.position(count_x_33_y_37);
+                for (int32_t i = 1; i < n; ++i) {
+                    channel_x_33_y_37.consumer_wait(position_x_33_y_37);
+                    fence_async_shared();
+                    // cycle 94, stage 0: dot.acc_39 (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:83:17)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<64>(channel_x_33_y_37.slot(position_x_33_y_37) + 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<64>(channel_x_33_y_37.slot(position_x_33_y_37));
+                        registers_fence(acc_26);
+                        wgmma_fence();
+                        wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4128), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    channel_x_33_y_37.consumer_release(position1_x_33_y_37);
+                    position_x_33_y_37.advance();
+                    position1_x_33_y_37.advance();
+                }
+                wgmma_wait<0>();
+                registers_fence(acc_26);
+                channel_x_33_y_37.consumer_release(count_x_33_y_37 + n - 1);
+            }
+        }
+        count_x_33_y_37 += trips_0;
+        // store (tests/kernels/ttgir/wrapped_integer.sm90.ttgir:105:5)
+        {
+            #pragma unroll
+            for (int b_ = 0; b_ < 16; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<int32_t>(words_[g_ - b_], acc_26[(g_ / 2 * 8 + g_ % 2 * 2)], acc_26[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], acc_26[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], acc_26[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + ((muli_1 + int32_t(thread.row + 8 * ((g_ / 8 * 2 + g_ % 2) % 2) + (g_ / 8 * 2 + g_ % 2) / 2 * 64)) * N)) + (muli_9 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], (((muli_1 + int32_t(thread.row + 8 * ((g_ / 8 * 2 + g_ % 2) % 2) + (g_ / 8 * 2 + g_ % 2) / 2 * 64)) < M) & ((muli_9 + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)) < N)));
+            }
+        }
+    }
+}
+
+__global__ void __launch_bounds__(256, 3)
 wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -293,6 +545,14 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 wrapped_launch(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K, int32_t a_stride, int32_t b_stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
+    CUtensorMap map_x_33;
+    bool by_tma = reinterpret_cast<uintptr_t>(a) % 16 == 0 && int64_t(M) > 0 && (int64_t(M)) % 128 == 0 && int64_t(a_stride) > 0 && (int64_t(a_stride)) % 16 == 0 && int64_t(K) > 0;
+    by_tma = by_tma && !tensor_map<2>(&map_x_33, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_64B, a, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(a_stride)) * 1)}, {64, 128});
+    if (by_tma) {
+        if (const cudaError_t status = allow_shared_memory<wrapped_tma_kernel>(50240)) return status;
+        wrapped_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 50240, stream>>>(map_x_33, a, b, c, M, N, K, a_stride, b_stride);
+        return cudaGetLastError();
+    }
     if (const cudaError_t status = allow_shared_memory<wrapped_kernel>(50240)) return status;
     wrapped_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 50240, stream>>>(a, b, c, M, N, K, a_stride, b_stride);
     return cudaGetLastError();

@@ -10,11 +10,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from twill.extract.dependence.fold import FOLDS
-from twill.ir.graph import Edge, Graph, Node, Use, Value
+from twill.ir.graph import Edge, Graph, Node, Use, Value, Work
 from twill.ops.table import named
 
 REWRITES: Mapping[str, str] = {
-    "ffma": "a multiply by a loop invariant followed by one add or subtract is one fused multiply-add",
+    "ffma": (
+        "a multiply by a loop invariant, or of a large tile, followed by one add or subtract is one fused"
+        " multiply-add"
+    ),
     "compared": (
         "a comparison with a computed tile is one node with the selection that alone reads it: truth values"
         " stay in predicates, of which a thread has too few for a tile"
@@ -47,7 +50,9 @@ RULES: Mapping[str, str] = {**FOLDS, **REWRITES}
 ALL_RULES: tuple[str, ...] = tuple(RULES)
 
 LARGE_TILE = 32
-"""Registers per thread from which `fused` merges the operations around a tile."""
+"""Registers per thread from which `fused` merges the operations around a tile, and `ffma` a product of two
+computed tiles with its sum: apart, something else may be written between them (the release of a slot ends a
+basic block), where no compiler contracts them."""
 
 STREAMED_FROM = frozenset({"elementwise", "tensor_load", "shared_load"})
 STREAMED_INTO = frozenset({"elementwise", "reduce", "tensor_store", "shared_store", "store"})
@@ -96,17 +101,24 @@ def _in_between(graph: Graph, first: Node, user: Node) -> bool:
 
 
 def contract(graph: Graph) -> Graph:
-    """Merge each multiply by an invariant into the add or subtract that is its only reader."""
+    """Merge each multiply by an invariant or of a large tile into the add or subtract that alone reads it."""
     for multiply in graph.nodes:
         user = _only_user(graph, multiply)
         if user is None or multiply.op != "arith.mulf" or user.op not in ("arith.addf", "arith.subf"):
             continue
         (first,), (second,) = multiply.work, user.work
-        if first.fixed and first.tile == second.tile and second.fixed == 0:
+        if _contracted(first) and first.tile == second.tile and second.fixed == 0:
             work = replace(second, op="ffma", inputs=(*first.inputs, *second.inputs))
             fused = replace(user, id=_renamed(user.id, "ffma"), work=(work,), ops=_members(multiply, user))
             graph = merge(graph, (multiply.id, user.id), fused)
     return graph
+
+
+def _contracted(product: Work) -> bool:
+    """Halves are multiplied two at a time by instructions that nothing contracts."""
+    tile = product.tile
+    large = tile is not None and tile.dtype == "f32" and tile.registers >= LARGE_TILE
+    return product.fixed > 0 or large
 
 
 def select_at_once(graph: Graph) -> Graph:
