@@ -184,6 +184,32 @@ def packed(grid: Sequence[int], m: int, n: int, k: int, group: int = 128) -> Cas
     )
 
 
+def unpacked(
+    m: int, tile: Sequence[int], parts: int = 0, n: int = 4096, k: int = 4096, group: int = 128
+) -> Case:
+    """Weights of 4 bits, eight rows in a number, with a scale and a zero for each group of rows (gemlite);
+    `n` and `k` are constants, `tile`: rows and columns. With `parts` the sum over k is divided, and added to
+    C."""
+    tiles = ceil(m / tile[0]) * n // tile[1]
+    strides = {"stride_am": k, "stride_bk": n, "stride_cm": n, "stride_meta_g": n}
+    return case(
+        str(m),
+        (tiles, parts) if parts else (tiles,),
+        {"M": m, "M_CLOSEST": m, "load_scales_as_block": 0, **strides},
+        a_ptr=("f16", m * k, 0.1),
+        b_ptr=("i32", k // 8 * n, bits),
+        scales_ptr=("f16", k // group * n, 0.01),
+        zeros_ptr=("f16", k // group * n, 0.01),
+        c_ptr=("f16", m * n, "zeros"),
+    )
+
+
+def divided(m: int, tile: Sequence[int], parts: int = 8, n: int = 4096, k: int = 4096) -> Case:
+    """`packed` with a result for each part of the sum over k; `tile`: rows and columns."""
+    one = packed((ceil(m / tile[0]) * n // tile[1], parts), m, n, k)
+    return {**one, "arrays": {**one["arrays"], "c_ptr": ("f16", parts * m * n, "zeros")}}
+
+
 # --- tokens of experts and adapters -----------------------------------------------------------------------
 
 
