@@ -302,8 +302,8 @@ def test_a_wrong_kernel_is_found_and_switched_off(kernels: Any, monkeypatch: pyt
         getter = plan(*given)
 
         def values(passed: Any) -> Any:
-            found = list(getter(passed))
-            return [*found[:5], *found[:5], *found[10:]]
+            found = getter(passed)
+            return (*found[:5], *found[:5], *found[10:])
 
         return values
 
