@@ -1015,7 +1015,7 @@ MUTANTS = (
     Mutant(
         "stages-one-less",
         f"{WARP}/pipelined_loops.py",
-        "return max(started, 2 if peeled else 1, later)",
+        "return max(started, before + (2 if peeled else 1), later)",
         "return 1",
         "one stage less",
         ("fa_fwd", "gemm"),
