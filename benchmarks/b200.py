@@ -73,20 +73,22 @@ is relative.
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 FIGURES = (
     (
-        *(
-            "attention forward, 128 wide",
-            "1535 at 8192 keys, 1613 at best",
-            "FlashAttention-4, pairs of blocks",
-        ),
+        "attention forward, 128 wide",
+        "1535 at 8192 keys, 1613 at best",
+        "FlashAttention-4, pairs of blocks",
         ("fa_fwd_subtiled", "fa_fwd_subtiled_pairs", "fa_fwd_subtiled_polynomial"),
     ),
     ("the same, causal", "1418 at 8192 keys", "FlashAttention-4", ("fa_fwd_causal",)),
     (
-        *("attention backward, 128 wide", "1248 (1118 causal), in pairs 1360 (1209)", "FlashAttention-4"),
+        "attention backward, 128 wide",
+        "1248 (1118 causal), in pairs 1360 (1209)",
+        "FlashAttention-4",
         ("fa_bwd", "fa_bwd_subtiled"),
     ),
     (
-        *("GEMM of 16384 x 6144 x 4096, 16 bits", "1513 (bf16)", "cuBLAS, vllm-project/vllm#19566"),
+        "GEMM of 16384 x 6144 x 4096, 16 bits",
+        "1513 (bf16)",
+        "cuBLAS, vllm-project/vllm#19566",
         ("gemm_persistent", "gemm_persistent_pairs"),
     ),
     ("the same, e4m3", "2545", "CUTLASS, vllm-project/vllm#19566", ("matmul_e4m3",)),

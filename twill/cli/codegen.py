@@ -117,27 +117,19 @@ def _say_unchecked(made: "Generated") -> None:
 
 def _keep_what_fails(made_in: Path, out: Path) -> None:
     """The source that nvcc refused, where the error says that it is."""
-    from twill.cli.output import keep
-    from twill.emit.files import write
+    from twill.cli.output import put
     from twill.launch.build import LIBRARY, SOURCE
 
     if (made_in / SOURCE).exists() and not (made_in / LIBRARY).exists():
-        text = (made_in / SOURCE).read_text(encoding="utf-8")
-        keep(out, {SOURCE: text})
-        write(out / SOURCE, text)
+        put(out, {SOURCE: (made_in / SOURCE).read_bytes()})
 
 
 def _take_library(made_in: Path, out: Path) -> None:
     """The library that was built, and what ptxas said, beside the other files."""
-    from twill.cli.output import keep, note
-    from twill.emit.files import write
+    from twill.cli.output import note, put
     from twill.launch.build import LIBRARY, LOG
 
-    built = {name: (made_in / name).read_bytes() for name in (LIBRARY, LOG)}
-    keep(out, built)
-    for name, content in built.items():
-        write(out / name, content)
-    note(out, [out / LIBRARY, out / LOG])
+    note(out, put(out, {name: (made_in / name).read_bytes() for name in (LIBRARY, LOG)}))
     click.echo(f"wrote {out / LIBRARY}", err=True)
 
 
@@ -153,8 +145,7 @@ def _say_warnings(out: Path, made: "Generated", instead: bool) -> None:
 
 def _reports(out: Path, made: "Generated") -> list[Path]:
     """The report of each loop, with its CUDA, and its SASS where the kernel was built."""
-    from twill.cli.output import context, keep
-    from twill.emit.files import write
+    from twill.cli.output import context, put
     from twill.launch.build import LIBRARY
     from twill.launch.disassembly import disassembled
     from twill.report.page import page
@@ -163,7 +154,5 @@ def _reports(out: Path, made: "Generated") -> list[Path]:
     for case, one in zip(made.cases, made.loops, strict=True):
         prefix = "" if len(made.loops) == 1 else f"{one.loop.path.rpartition('/')[2]}."
         html = page(made.results[one.loop.path], context(case, cuda=made.cuda, sass=sass))
-        paths.append(out / f"{prefix}report.html")
-        keep(out, {paths[-1].name: html})
-        write(paths[-1], html)
+        paths += put(out, {f"{prefix}report.html": html})
     return paths

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from twill.diagnostics import TwillError
-from twill.emit.files import record, set_aside, write_set
+from twill.emit.files import record, set_aside, write, write_set
 from twill.emit.ttgir import Dialect
 from twill.inputs import Case, cost_notes, cost_sources
 from twill.ir.loop import Module
@@ -151,6 +151,14 @@ def keep(folder: Path, contents: Mapping[str, str | bytes]) -> None:
     """Copy, and say so, what is about to be replaced and is not as a command wrote it."""
     for copy in set_aside(folder, contents):
         click.echo(f"note: {copy.with_suffix('')} was there or was edited: kept as {copy.name}", err=True)
+
+
+def put(folder: Path, contents: Mapping[str, str | bytes]) -> list[Path]:
+    """Write files one by one; what no command wrote is kept under another name."""
+    keep(folder, contents)
+    for name, content in contents.items():
+        write(folder / name, content)
+    return [folder / name for name in contents]
 
 
 def note(folder: Path, paths: Iterable[Path]) -> None:

@@ -30,7 +30,7 @@ WORD = 4
 LEAST_LINE = 32
 """Bytes of a line of the narrowest swizzle."""
 LEAST_REPEATED = 4
-"""Equal rows of which one is kept, at least: a warp that reads eight rows then meets in few banks."""
+"""Equal rows of which one is kept, at least: a warp that reads eight rows then has few bank conflicts."""
 _ALLOC = named("alloc")
 _STEPS: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic"})
 

@@ -24,7 +24,7 @@ from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 from twill.smt import conflict, cpsat, sat
 from twill.smt.coarse import rounded_down
-from twill.smt.cpsat import Tactics
+from twill.smt.cpsat import FINDING
 from twill.smt.symmetry import mirrors
 
 UNITS = 144
@@ -47,8 +47,6 @@ MODEL_WORK = 0.05
 
 FOREVER = 3600.0
 """No wall-clock limit within the process: the one that waits for it ends it."""
-
-FINDING = Tactics(linearization=0)
 
 
 def decide(

@@ -42,9 +42,6 @@ these parts ..."""
 ALONE = 4.0
 """... with this many shares of work."""
 
-LARGE = 48
-"""Operations above which the complete model takes seconds to state."""
-
 SHORT = 8
 """Short schedules are longer than the shortest possible iteration, or than the interval, by this part."""
 
@@ -87,7 +84,7 @@ def _without_overlap(setting: Setting, evidence: Evidence) -> Evidence:
     """With schedules that the complete model finds without overlap of iterations, at intervals with less and
     less time to spare: where whole tiles fill the registers, natural partitions with two of them in flight
     find none soon."""
-    for part in ROOM if len(setting.problem.operations) <= LARGE else ():
+    for part in ROOM if setting.small else ():
         interval = max(evidence.low + evidence.low // part, setting.shortest)
         if interval >= evidence.high:
             continue

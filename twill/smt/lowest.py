@@ -10,16 +10,11 @@ from twill.engine.parallel import NOTHING
 from twill.ir.problem import Time
 from twill.modulo.simplest import issuable
 from twill.smt import cpsat
-from twill.smt.cpsat import Tactics
+from twill.smt.cpsat import FINDING
 from twill.smt.setting import Evidence, Setting
 
 ISSUABLE, ANY = 2.0, 0.5
 """Shares of work for schedules whose groups can issue what they have, and for all."""
-
-LARGE = 48
-"""Operations above which it is left out: stating the complete model takes seconds."""
-
-FINDING = Tactics(linearization=0)
 
 
 def hopeless(setting: Setting, interval: Time) -> bool:
@@ -52,4 +47,4 @@ def lowest(setting: Setting, evidence: Evidence) -> Evidence:
 
 def _applies(setting: Setting) -> bool:
     auto = setting.options.engine in ("auto", "cpsat")
-    return auto and setting.joint and len(setting.problem.operations) <= LARGE
+    return auto and setting.joint and setting.small

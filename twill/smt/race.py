@@ -46,9 +46,6 @@ Stage = Literal["few", "brief", "full"]
 """How far an interval is decided: for few iterations in flight; where those are refuted, by quick proofs for
 more of them; by all proofs."""
 
-LARGE = 48
-"""Operations above which the complete model is left to the end: stating it takes seconds."""
-
 
 @dataclass(frozen=True, slots=True)
 class Race:
@@ -77,10 +74,6 @@ class Race:
     @property
     def few(self) -> int:
         return self.setting.few(self.interval)
-
-    @property
-    def small(self) -> bool:
-        return len(self.problem.operations) <= LARGE
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,13 +110,13 @@ def _find_few(race: Race) -> Iterator[Step]:
     whole tiles fill the registers, and starts with less room are found sooner."""
     yield from _hunts(race, (1, race.few), race.work / QUICK)
     alone = race.best is not None and race.best.in_flight(race.problem) == 1
-    if alone and race.small and race.setting.shortest <= race.interval:
+    if alone and race.setting.small and race.setting.shortest <= race.interval:
         yield _finding(_whole(race, 1, 2))
 
 
 def _decide_few(race: Race) -> Iterator[Step]:
     few = race.few
-    if race.small:
+    if race.setting.small:
         yield _whole(race, few, 0)
     if race.setting.decomposes:
         yield _split(race, few)
@@ -136,7 +129,7 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
         yield from _hunts(race, (few,), race.work)
     if race.searches and few < most:
         yield from _hunts(race, (few + 1,), race.work / QUICK)
-        if race.small:
+        if race.setting.small:
             yield _finding(_whole(race, few + 1, 0))
 
 
@@ -148,7 +141,7 @@ def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
         yield from (_projected(race, projection) for projection in race.binding)
         yield from _in_parts(race, BRIEF_PARTS if brief else PARTS)
         yield from () if brief else _by_slots(race)
-    if race.searches and race.small:
+    if race.searches and race.setting.small:
         levels: tuple[Literal[0, 1, 2], ...] = (2,) if brief else (2, 1, 0)
         yield from (_whole(race, most, level, PROOF if race.stage == "full" else WHOLE) for level in levels)
     if brief:
@@ -218,7 +211,7 @@ def _projected(race: Race, projection: Projection) -> Step:
 
 def _in_parts(race: Race, shares: float) -> Iterator[Step]:
     """Independent parts: their refutation is the whole problem's, a schedule of them is not."""
-    whole = independent(race.problem) if race.small else None
+    whole = independent(race.problem) if race.setting.small else None
     if whole is None:
         return
 
@@ -232,7 +225,7 @@ def _in_parts(race: Race, shares: float) -> Iterator[Step]:
 
 def _by_slots(race: Race) -> Iterator[Step]:
     """Every number of slots of a load by itself: their refutations are the whole problem's."""
-    load = slots.splits(race.problem) if race.small else None
+    load = slots.splits(race.problem) if race.setting.small else None
     if load is None:
         return
 

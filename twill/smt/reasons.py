@@ -7,14 +7,9 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Reason, Result, Solution
 from twill.smt import cpsat
 from twill.smt.causes import cause
-from twill.smt.cpsat import Tactics
+from twill.smt.cpsat import FINDING
 from twill.smt.explain import explain
-from twill.smt.setting import Evidence, Setting
-
-WORK = 0.5
-"""Deterministic seconds of a probe."""
-
-FINDING = Tactics(linearization=0)
+from twill.smt.setting import WORK, Evidence, Setting
 
 
 def reasons(setting: Setting, evidence: Evidence, result: Result) -> tuple[Reason, ...]:

@@ -16,26 +16,21 @@ from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Report
 from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat, slots
-from twill.smt.cpsat import Tactics
+from twill.smt.cpsat import FINDING
 from twill.smt.early import early, soon
 from twill.smt.largest import largest
 from twill.smt.lowest import hopeless, lowest
 from twill.smt.outcome import outcome, time_note
 from twill.smt.polish import Polish
 from twill.smt.projecting import raise_by
-from twill.smt.race import LARGE, QUICK, Race, Stage, decide
+from twill.smt.race import QUICK, Race, Stage, decide
 from twill.smt.reasons import reasons
 from twill.smt.relax import Projection, projections
-from twill.smt.setting import Evidence, Setting
+from twill.smt.setting import WORK, Evidence, Setting
 from twill.smt.symmetry import families
 
-WORK = 0.5
-"""Deterministic seconds of an ordinary probe; doubled each round, and more for more operations than
-`FEW_OPERATIONS`, in the square of their number."""
-
 FEW_OPERATIONS = 32
-
-FINDING = Tactics(linearization=0)
+"""Above so many, the work of a probe grows with the square of their number. It is doubled each round."""
 
 DECIDING = 0.85
 """Part of the time limit for intervals; the rest is for a simpler schedule at the one that is found."""
@@ -133,7 +128,7 @@ def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setti
 
 
 def _deepens(setting: Setting) -> bool:
-    return setting.in_flight < MOST and setting.problem.monotone and len(setting.problem.operations) <= LARGE
+    return setting.in_flight < MOST and setting.problem.monotone and setting.small
 
 
 def _setting(
@@ -267,9 +262,9 @@ def _halved(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evid
     in time, half of the gap is closed."""
     if agenda.halved or agenda.stage != "brief" or not agenda.undecided or not setting.decomposes:
         return evidence, agenda
-    load, middle = slots.splits(setting.problem), (evidence.low + evidence.high - 1) // 2
-    agenda = replace(agenda, halved=True)
-    if load is None or len(setting.problem.operations) > LARGE:
+    load = slots.splits(setting.problem) if setting.small else None
+    middle, agenda = (evidence.low + evidence.high - 1) // 2, replace(agenda, halved=True)
+    if load is None:
         return evidence, agenda
     setting.tell("trying", slots.NAME, middle)
     probe = slots.refute(

@@ -12,6 +12,12 @@ from twill.ir.search import Options, Progress, Report
 from twill.smt.relax import Projection
 from twill.smt.symmetry import Family
 
+WORK = 0.5
+"""Deterministic seconds of an ordinary probe."""
+
+LARGE = 48
+"""Operations above which stating the complete model takes seconds."""
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -35,6 +41,11 @@ class Setting:
     @property
     def joint(self) -> bool:
         return not self.options.modulo_only
+
+    @property
+    def small(self) -> bool:
+        """The complete model is stated soon."""
+        return len(self.problem.operations) <= LARGE
 
     def few(self, interval: Time) -> int:
         """Iterations in flight that are probed first: no more than `FEW`, unless the shortest possible

@@ -32,7 +32,8 @@ registers behind a loop of two iterations, on an H200: 0.0422 ms before it, 0.04
 holds six thread blocks instead of seven.)"""
 SHORT = 8
 """Iterations (as in `twill.persistence`)."""
-_STORES: frozenset[Role] = frozenset({"tma_store", "pointer_store"})
+STORES: frozenset[Role] = frozenset({"tma_store", "pointer_store"})
+"""What writes, and adds to nothing that others wait for."""
 _ENDS: frozenset[Role] = frozenset({"assert", "async_copy", "return", "yield", "condition"})
 
 
@@ -51,7 +52,7 @@ def _writes(op: Op) -> bool:
 
 def _stores_alone(loop: Op) -> bool:
     """Whether all that a loop does to global memory is to store: it adds to nothing that others wait for."""
-    return all(role(one) in _STORES for one in (loop, *loop.inner()) if writes_global(one))
+    return all(role(one) in STORES for one in (loop, *loop.inner()) if writes_global(one))
 
 
 def _edits(module: Module, function: Function, loop: Op) -> Iterator[Edit]:

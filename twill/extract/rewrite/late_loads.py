@@ -13,13 +13,12 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from twill.extract.dependence.loops import loops
-from twill.extract.rewrite.early_loads import Arguments, apart, is_movable
+from twill.extract.rewrite.early_loads import STORES, Arguments, apart, is_movable
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, text_of
 from twill.ir.loop import Block, Function, Module, Op, Tensor, users_of
 from twill.ops.row import Role
 from twill.ops.table import role, writes_global
 
-_STORES: frozenset[Role] = frozenset({"tma_store", "pointer_store"})
 _ORDERS: frozenset[Role] = frozenset({"barrier", "return"})
 
 
@@ -50,17 +49,17 @@ def _moved(function: Function, block: Block, loop: Op) -> frozenset[int]:
     behind = {one.index for op in block.ops[place + 1 :] for one in (op, *op.inner())}
     users = users_of(list(function.walk()))
     named = Counter(value.name for op in function.walk() for value in op.results)
-    free = set[int]()
+    arguments, free = Arguments(function), set[int]()
     for op in reversed(block.ops[:place]):
         readers = [user.index for value in op.results for user in users.get(value.id, ())]
         alone = readers and all(index in behind or index in free for index in readers)
         simple = all(named[value.name] == 1 for value in op.results)
-        if alone and simple and is_movable(op) and _unchanged(function, block, op, loop):
+        if alone and simple and is_movable(op) and _unchanged(arguments, block, op, loop):
             free.add(op.index)
     return _around_loads([op for op in block.ops[:place] if op.index in free])
 
 
-def _unchanged(function: Function, block: Block, op: Op, loop: Op) -> bool:
+def _unchanged(arguments: Arguments, block: Block, op: Op, loop: Op) -> bool:
     """Whether nothing between an operation and the end of the loop writes what it loads, or waits for
     others."""
     if role(op) != "pointer_load":
@@ -68,9 +67,8 @@ def _unchanged(function: Function, block: Block, op: Op, loop: Op) -> bool:
     between = block.ops[block.ops.index(op) + 1 : block.ops.index(loop) + 1]
     inner = [one for op in between for one in (op, *op.inner())]
     writing = [one for one in inner if writes_global(one)]
-    if any(role(one) in _ORDERS for one in inner) or any(role(one) not in _STORES for one in writing):
+    if any(role(one) in _ORDERS for one in inner) or any(role(one) not in STORES for one in writing):
         return False
-    arguments = Arguments(function)
     return apart([arguments.of(one) for one in writing], [arguments.of(op)])
 
 

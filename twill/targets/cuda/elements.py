@@ -125,8 +125,7 @@ def read_repeated(type: Tensor, name: str, repeated: int) -> list[str]:
     """Read a tile of 32-bit elements of which every row that begins `repeated` equal ones lies in shared
     memory from `name`_at on, row by row; several neighbours in one access. Raises ValueError for one that
     threads do not hold in powers of two."""
-    layout = holding(type)
-    form = layout if isinstance(layout, Spread) else layout.spread()
+    form = holding(type).spread()
     many = form.neighbours(1, 4)
     shape, shift = (type.shape[0] // repeated, type.shape[1]), repeated.bit_length() - 1
     one = form.point(f"(i_ * {many})" if many > 1 else "i_").map(shape, lambda at: (at[0] >> shift, at[1]))

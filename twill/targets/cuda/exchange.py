@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from twill.ir.loop import Op, Tensor
 from twill.ir.statements import SLICES
+from twill.ops.axis import axis_of
 from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import expression, neutral
 from twill.targets.cuda.element_pairs import FLOAT, pair, paired_word
@@ -131,7 +132,7 @@ def reduced(
     """`gathered` for a tile in a linear layout; `index` is the register of the result for register i_ of the
     tile. `paired`: one instruction adds two float32 elements."""
     combine, start = _combine(op)
-    count = 1 << sum(not vector[int(str(op.attributes["axis"]))] for vector in source.register)
+    count = 1 << sum(not vector[axis_of(op)] for vector in source.register)
     begin = [UNROLL, f"{each(count)} {name}[i_] = {start};"] if span[0] == 0 else []
     loop, one = each(source.registers, span), elements(source.point())
     if count > 1 or source.registers * (span[1] - span[0]) // SLICES < 4 * CHAINS:
@@ -163,7 +164,7 @@ def shared_between(
 ) -> list[str]:
     """`exchanged` for a tile in a linear layout whose reduction is held as `vector`."""
     combine, start = _combine(op)
-    lanes, warps = source.along(int(str(op.attributes["axis"])))
+    lanes, warps = source.along(axis_of(op))
     kind, loop = c_type(combine.result.type), f"for (int i_ = 0; i_ < {vector.registers}; ++i_)"
     lines = list[str]()
     for lane in lanes:

@@ -29,6 +29,7 @@ from twill.ir.loop import (
     Type,
     Value,
 )
+from twill.ops.axis import axis_of
 from twill.ops.table import role
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 from twill.warp.channels import bits, tile_bytes
@@ -234,9 +235,7 @@ def moves(source: Type, result: Type) -> bool:
     if isinstance(one, Fragment) and isinstance(other, Fragment):
         return not one.alike(other)
     try:
-        (one if isinstance(one, Spread) else one.spread()).index(
-            (other if isinstance(other, Spread) else other.spread()).point()
-        )
+        one.spread().index(other.spread().point())
     except ValueError:
         return True
     return isinstance(other, Fragment)
@@ -254,7 +253,7 @@ def scratch(op: Op) -> int:
     match role(op):
         case "scan":
             form = scan_layout(op)
-            alone = form and len(form.shape) > 1 and not form.along(int(str(op.attributes["axis"])))[1]
+            alone = form and len(form.shape) > 1 and not form.along(axis_of(op))[1]
             return 0 if alone else sum(map(tile_room, op.operands))
         case "gather":
             return tile_room(op.operands[0])
@@ -277,11 +276,10 @@ def scan_layout(op: Op) -> Spread | None:
     ):
         return None
     try:
-        form = holding(source)
-        found = form if isinstance(form, Spread) else form.spread()
+        found = holding(source).spread()
     except ValueError:
         return None
-    return found if found.counted(int(str(op.attributes["axis"]))) else None
+    return found if found.counted(axis_of(op)) else None
 
 
 def tile_room(value: Value) -> int:
@@ -300,11 +298,10 @@ def _exchanged(op: Op) -> int:
         size = -(-bits(source.dtype) // 8)
         return size * prod(form.shape) if moves(source, op.result.type) else 0
     if together(op):
-        whole = form if isinstance(form, Spread) else form.spread()
-        room = len(op.results) * whole.exchange(int(str(op.attributes["axis"])))
+        room = len(op.results) * form.spread().exchange(axis_of(op))
         return room if isinstance(op.results[0].type, Tensor) else max(room, NARROW)
     if isinstance(form, Spread):
-        return form.exchange(int(str(op.attributes["axis"])))
+        return form.exchange(axis_of(op))
     if form.axes != (0, 1):
         return 0
     part, kept, sharing = remainder(op, form)

@@ -121,6 +121,10 @@ class Spread:
         """Elements that a thread holds."""
         return 1 << len(self.register)
 
+    def spread(self) -> "Spread":
+        """Itself, as of the layout of an accumulator the linear one."""
+        return self
+
     def point(self, step: str = "i_") -> Point:
         """The element in register `step`."""
         return Point(self.shape, self.register, self.lane, self.warp, (0,) * len(self.shape), step)

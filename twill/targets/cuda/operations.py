@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from twill.ir.loop import Op, Tensor, Value
 from twill.ir.program import Program
 from twill.ir.statements import SLICES
+from twill.ops.axis import axis_of
 from twill.ops.c import c_type
 from twill.ops.table import named, names, role
 from twill.ops.values import element
@@ -162,7 +163,7 @@ def _reduce_linear(scope: Scope, op: Op, name: str, form: Spread, elements: Elem
             raise ValueError("a result of 16 bits of two dimensions can not be divided")
         own = Held(f"{name}_each", vector, None, halves=True)
         scope.lines.append(f"{c_type(result)} {own.name}[{vector.registers}];")
-    index = own.register(form.point().without(int(str(op.attributes["axis"]))))
+    index = own.register(form.point().without(axis_of(op)))
     scope.lines += reduced(op, own.name, form, index, elements, scope.span, paired=scope.float_pairs)
     if complete:
         scope.lines += shared_between(op, own.name, form, vector, scope.scratch, scope.group_barrier())
@@ -354,7 +355,7 @@ def _split(scope: Scope, op: Op) -> None:
 
 def _unpack(scope: Scope, op: Op) -> None:
     """The byte that holds an element, and which half of it."""
-    source, axis = scope.elements(op.operands[0]), int(str(op.attributes["axis"]))
+    source, axis = scope.elements(op.operands[0]), axis_of(op)
 
     def elements(point: AnyPoint) -> str:
         one = linear_point(point)

@@ -194,7 +194,7 @@ class Held:
         """C expression of the register that holds an element. Raises ValueError where it is in another
         thread."""
         if isinstance(point, LinearPoint):
-            return (self.layout if isinstance(self.layout, Spread) else self.layout.spread()).index(point)
+            return self.layout.spread().index(point)
         if isinstance(self.layout, Spread):
             raise ValueError(f"{self.name} lies in other threads")
         point = point.along(self.layout.axes)

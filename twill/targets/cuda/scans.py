@@ -13,6 +13,7 @@ from itertools import groupby
 from math import prod
 
 from twill.ir.loop import Op, Tensor, Value
+from twill.ops.axis import axis_of
 from twill.ops.c import c_type
 from twill.targets.cuda.arithmetic import neutral
 from twill.targets.cuda.fragments import tile_room
@@ -80,7 +81,7 @@ class Scan:
 
 def lines(scan: Scan, elements: Sequence[str]) -> list[str]:
     """The whole scan into declared variables; `elements` are those of register i_."""
-    steps = scan.form.counted(_axis(scan.op))
+    steps = scan.form.counted(axis_of(scan.op))
     assert steps is not None
     own = [f"{name}[i_]" for name in scan.names]
     totals = [f"{name}[i_]" for name in scan.totals]
@@ -187,7 +188,7 @@ def _warps(scan: Scan, bits: Sequence[int], done: int, joined: int, *, last: boo
 def _places(scan: Scan, low: int, high: int) -> list[Callable[[str], str]]:
     """Where the total of a segment of a warp is, for each operand: `low` bits of the coordinate lie within a
     segment, those up to `high` are the warp's."""
-    axis, shape = _axis(scan.op), scan.form.shape
+    axis, shape = axis_of(scan.op), scan.form.shape
     place, stride = _without(scan.form, axis, high).flat(), (1 << low) * prod(shape[axis + 1 :])
     found, used = list[Callable[[str], str]](), 0
     for value in scan.op.operands:
@@ -214,7 +215,3 @@ def _without(form: Spread, axis: int, bits: int) -> Point:
         return tuple(at >> bits << bits if d == axis else at for d, at in enumerate(vector))
 
     return form.point().map(form.shape, cleared)
-
-
-def _axis(op: Op) -> int:
-    return int(str(op.attributes["axis"]))

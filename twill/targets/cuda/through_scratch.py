@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from math import prod
 
 from twill.ir.loop import Op, Tensor, Value
+from twill.ops.axis import axis_of
 from twill.ops.c import c_type
 from twill.ops.row import Role
 from twill.ops.table import role
@@ -73,10 +74,6 @@ def _strides(shape: Sequence[int]) -> list[int]:
     return [prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
 
-def _axis(op: Op) -> int:
-    return int(str(op.attributes["axis"]))
-
-
 # --- scans ------------------------------------------------------------------------------------------------
 
 
@@ -105,7 +102,7 @@ def _scan_in_registers(scope: Scope, op: Op, form: Spread) -> None:
 
 
 def _along_lines(scope: Scope, op: Op, tiles: Sequence[Tensor], places: Sequence[str]) -> list[str]:
-    shape, axis = tiles[0].shape, _axis(op)
+    shape, axis = tiles[0].shape, axis_of(op)
     size, stride = shape[axis], _strides(shape)[axis]
     first = f"line_ / {stride} * {stride * size} + line_ % {stride}" if stride > 1 else f"line_ * {size}"
     step = -stride if op.attributes.get("reverse") else stride
@@ -137,7 +134,7 @@ def _along_lines(scope: Scope, op: Op, tiles: Sequence[Tensor], places: Sequence
 
 
 def _gather(scope: Scope, op: Op) -> None:
-    source, axis = _tile(op.operands[0]), _axis(op)
+    source, axis = _tile(op.operands[0]), axis_of(op)
     indices, kind = scope.elements(op.operands[1]), c_type(source)
     _put(scope, op.operands[0], scope.scratch)
     scope.lines.append(scope.group_barrier())

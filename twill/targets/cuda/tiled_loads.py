@@ -14,6 +14,7 @@ from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Pointer, Scalar, Tensor, Value
 from twill.ir.program import Program
 from twill.ir.statements import TileLoad
+from twill.ops.axis import axis_of
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import filling
 from twill.ops.table import role
@@ -155,7 +156,7 @@ class _Finder:
                     raise _NotAffineError
                 return _Affine(number(found), (Polynomial(),) * rank)
             case "expand":
-                source, axis = self.affine(maker.operands[0]), int(str(maker.attributes["axis"]))
+                source, axis = self.affine(maker.operands[0]), axis_of(maker)
                 before, after = source.coefficients[:axis], source.coefficients[axis:]
                 return replace(source, coefficients=(*before, Polynomial(), *after))
             case "layout" | "broadcast":
@@ -231,7 +232,7 @@ class _Finder:
                 return self.pointer(maker.operands[0])
             case "expand":
                 base, offset = self.pointer(maker.operands[0])
-                axis = int(str(maker.attributes["axis"]))
+                axis = axis_of(maker)
                 before, after = offset.coefficients[:axis], offset.coefficients[axis:]
                 return base, replace(offset, coefficients=(*before, Polynomial(), *after))
             case "address":
@@ -344,7 +345,7 @@ class _Finder:
         elif kind in ("broadcast", "layout"):
             yield from self._conditions(maker.operands[0])
         elif kind == "expand":
-            axis = int(str(maker.attributes["axis"]))
+            axis = axis_of(maker)
             for along, bound in self._conditions(maker.operands[0]):
                 yield along + (along >= axis), bound
         elif kind == "constant" and maker.attributes.get("value") is True:

@@ -10,6 +10,7 @@ from dataclasses import replace
 from math import prod
 
 from twill.ir.loop import Op, Tensor, Type, Value
+from twill.ops.axis import axis_of
 from twill.ops.c import c_type, computed
 from twill.targets.cuda.arithmetic import expressions
 from twill.targets.cuda.fragments import Fragment, holding
@@ -28,7 +29,7 @@ def lines(
     assert isinstance(source, Tensor)
     if any(isinstance(value.type, Tensor) and packed(value.type) for value in op.results):
         raise ValueError("with a result of 16 bits of two dimensions can not be generated")
-    form, axis = _spread(source), _axis(op)
+    form, axis = holding(source).spread(), axis_of(op)
     inner = tuple(vector for vector in form.register if vector[axis])
     outer = tuple(vector for vector in form.register if not vector[axis])
     step = replace(form.point(), register=(*inner, *outer))
@@ -79,7 +80,7 @@ def _between_warps(
     group_barrier: str,
     count: int,
 ) -> list[str]:
-    axis = _axis(op)
+    axis = axis_of(op)
     size = prod(form.shape) // form.shape[axis]
     vector = form.point().without(axis)
     outer = tuple(bits for bits, whole in zip(vector.register, form.register, strict=True) if not whole[axis])
@@ -152,12 +153,3 @@ def _each(name: str, value: Value) -> str:
 
 def _scalar(type: Type) -> Type:
     return type.dtype if isinstance(type, Tensor) else type
-
-
-def _spread(source: Tensor) -> Spread:
-    form = holding(source)
-    return form.spread() if isinstance(form, Fragment) else form
-
-
-def _axis(op: Op) -> int:
-    return int(str(op.attributes["axis"]))

@@ -9,6 +9,7 @@ from dataclasses import replace
 from math import prod
 
 from twill.ir.loop import Attribute, MemDesc, Op, Tensor
+from twill.ops.axis import axis_of
 from twill.targets.cuda import (
     linear_tiles,
 )
@@ -62,7 +63,7 @@ def _map(
 
 
 def _expand(scope: Scope, op: Op) -> Form:
-    axis = int(str(op.attributes["axis"]))
+    axis = axis_of(op)
     return _map(scope, op, lambda one: one.without(axis))
 
 
