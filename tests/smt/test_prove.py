@@ -6,11 +6,14 @@ import pytest
 
 from tests.samples import attention
 from tests.smt.test_in_flight import gemm
+from tests.smt.test_relax import shared_load
 from twill.inputs import Inputs, cases
+from twill.ir.problem import Edge, Problem, Use
 from twill.ir.schedule import Refutation, Result
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.pipeline import solve
+from twill.smt import parts, slots
 from twill.smt.prove import confirm
 
 
@@ -65,6 +68,43 @@ def test_a_projection_is_refuted_again_and_the_whole_problem_too() -> None:
     assert found is not None
     assert (found.projected, found.by, found.whole) == ("sat", "cpsat", 2)
     assert found.confirmed
+
+
+def resting_on(problem: Problem, interval: int, by: str) -> Result:
+    """A record of one interval that has no schedule with up to four iterations in flight."""
+    record = Refutation(interval, 4, by, 0.0, below=True)
+    return Result(problem, "unknown", bounds(problem), interval + 1, refuted=(record,), max_in_flight=4)
+
+
+def slots_apart() -> Problem:
+    """A load, of which two slots fit, that is read again too late for them."""
+    problem = gemm(900)
+    ops = (*problem.operations, replace(problem.operations[1], id="late", reservations=()))
+    (tile,) = problem.values
+    tile = replace(tile, uses=(*tile.uses, Use("late", 0, 256)), slots=1)
+    edges = (*problem.edges, Edge("mma", "late", 2000))
+    limits = replace(problem.limits, shared=3 * tile.shared)
+    return replace(problem, operations=ops, edges=edges, values=(tile,), limits=limits)
+
+
+def test_parts_and_numbers_of_slots_are_refuted_again() -> None:
+    for problem, interval, by in (
+        (shared_load(8), 8, parts.NAME),
+        (slots_apart(), 1000, slots.NAME),
+    ):
+        found = confirm(resting_on(problem, interval, by), 120.0)
+        assert found is not None
+        assert (found.projected, found.confirmed) == ("sat", True), by
+
+
+def test_parts_and_numbers_of_slots_that_refute_too_much_confirm_nothing() -> None:
+    for problem, interval, by in (
+        (shared_load(16), 8, parts.NAME),
+        (replace(slots_apart(), limits=replace(slots_apart().limits, shared=16384 * 9)), 1000, slots.NAME),
+    ):
+        found = confirm(resting_on(problem, interval, by), 120.0)
+        assert found is not None
+        assert (found.projected, found.contradicted, found.confirmed) == (None, True, False), by
 
 
 def test_without_time_nothing_is_confirmed() -> None:

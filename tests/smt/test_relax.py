@@ -15,7 +15,8 @@ from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
 from twill.pipeline import solve
-from twill.smt.parts import independent, refute
+from twill.smt import cpsat, sat
+from twill.smt.parts import independent, refute, stated
 from twill.smt.relax import projections
 
 
@@ -76,6 +77,7 @@ def test_independent_parts_have_every_schedule(problem: Problem, above: int, in_
     try:
         if whole and best(problem, interval, in_flight, left=[3000]):
             assert isinstance(refute(whole, interval, in_flight, UNLIMITED).outcome, Feasible)
+            assert cpsat.attempt(stated(whole, in_flight), interval, in_flight + 1).what == "feasible"
     except TooLargeError:
         pass
 
@@ -102,6 +104,7 @@ def test_parts_without_their_load_refute_what_the_loop_does_not_allow() -> None:
         ]
         probe = refute(whole, 8, 4, UNLIMITED)
         assert probe.refuted == refuted
+        assert sat.attempt(stated(whole, 4), 8, 5).refuted == refuted
         assert (best(problem, 8, 2) is None) == refuted
 
 

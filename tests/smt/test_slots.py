@@ -62,6 +62,29 @@ def test_every_schedule_has_some_number_of_slots() -> None:
     assert count > 12
 
 
+def test_each_number_of_slots_is_a_problem_too() -> None:
+    """What CP-SAT decides by a restriction, as rules for any engine: every schedule solves that of its own
+    number, and what CP-SAT finds, too; most that it refutes is refuted, all but what the issue of loads
+    decides, and ranges longer than any schedule."""
+    schedules, refuted, weaker = 0, 0, 0
+    for random in map(Random, range(400)):
+        problem = with_slots(tiny_problem(random, 5), random)
+        interval, small = bounds(problem).value + random.randint(0, 2), conflict.narrow_anywhere(problem)
+        for load in (value for value in problem.values if value.slots and value.shared and value.uses):
+            pieces = slots.pieces(problem, load)[:3]
+            probes = [cpsat.attempt(piece, interval, 3) for piece in pieces]
+            answer = cpsat.attempt(problem, interval, 3).solution
+            if answer and periods(problem, answer, load) <= len(pieces):
+                assert probes[periods(problem, answer, load) - 1].what == "feasible", f"{problem}, {load}"
+                schedules += 1
+            for number, probe in enumerate(probes, 1):
+                own = cpsat.attempt(small, interval, 3, tactics=Tactics(periods=(load.id, number)))
+                assert own.refuted or not probe.refuted, f"{problem}, {load}"
+                refuted, weaker = refuted + probe.refuted, weaker + (own.refuted and not probe.refuted)
+    assert schedules > 8
+    assert refuted > 8 * weaker
+
+
 def test_a_backward_pass_with_few_registers() -> None:
     """The complete model does not refute this in thirty times the work, nor a quarter of the interval."""
     (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))

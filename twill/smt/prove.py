@@ -2,9 +2,9 @@
 
 Takes a `Result`; gives a `Confirmation`. The engines differ in model and solver (CP-SAT on integers; SAT on
 the boolean formulation; partitions in coarse time), so a defect of one of them does not confirm itself. Where
-the record rests on a projection, another engine refutes that, and the whole problem is refuted for as many
-iterations in flight as the time allows, the fewest first: a defect of the projection does not confirm itself
-either.
+the record rests on a projection (onto few operations, independent parts or numbers of slots), another engine
+refutes that, and the whole problem is refuted for as many iterations in flight as the time allows, the fewest
+first: a defect of the projection does not confirm itself either.
 """
 
 import time
@@ -14,13 +14,14 @@ from dataclasses import dataclass, replace
 from twill.engine.probe import FEW, Budget, Engine, Feasible, Probe
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Result
+from twill.smt import parts, slots
 from twill.smt.portfolio import engine
 from twill.smt.relax import projections
 
 ORDER = ("cpsat", "benders", "sat")
 """Engines that may confirm, the fastest first."""
 
-PROJECTED = ("sat", "yices")
+PROJECTED = ("sat", "benders", "yices")
 """Those that may refute a projection, which is CP-SAT's on record."""
 
 SHARE = 0.5
@@ -65,15 +66,31 @@ def confirm(result: Result, time_limit: float, *, joint: bool = True) -> Confirm
 
 
 def _projection_refuted(result: Result, begun: Confirmation, end: float) -> str | None:
-    """The engine that refutes the projection on record, where it rests on one."""
-    named = {one.engine: one for one in projections(result.problem)}
-    if begun.recorded not in named:
-        return None
-    small = named[begun.recorded].at(begun.interval)
-    for probe in _probes(PROJECTED, small, begun.interval, begun.max_in_flight, end, joint=True):
-        if probe.conclusive:
-            return probe.engine if probe.refuted else None
-    return None
+    """The engines that refute the projection on record, where it rests on one."""
+    found: list[str] = []
+    names = tuple(name for name in PROJECTED if _decides(name, result, joint=True))
+    pieces = _projected(result.problem, begun)
+    for left, (piece, most) in zip(range(len(pieces), 0, -1), pieces, strict=True):
+        until = end if left == 1 else time.monotonic() + (end - time.monotonic()) / left
+        probes = _probes(names, piece, begun.interval, most, until, joint=True)
+        probe = next((probe for probe in probes if probe.conclusive), None)
+        if probe is None or not probe.refuted:
+            return None
+        found.append(probe.engine)
+    return " and ".join(dict.fromkeys(found)) or None
+
+
+def _projected(problem: Problem, begun: Confirmation) -> list[tuple[Problem, int]]:
+    """The projection on record as problems, all of which are refuted, each with the iterations in flight up
+    to which it is."""
+    most, named = begun.max_in_flight, {one.engine: one for one in projections(problem)}
+    if begun.recorded in named:
+        return [(named[begun.recorded].at(begun.interval), most)]
+    whole = parts.independent(problem) if begun.recorded == parts.NAME else None
+    if whole is not None:
+        return [(parts.stated(whole, most), most + 1)]
+    load = slots.splits(problem) if begun.recorded == slots.NAME else None
+    return [(piece, most) for piece in slots.pieces(problem, load)] if load is not None else []
 
 
 def _whole_refuted(result: Result, begun: Confirmation, end: float, joint: bool) -> Confirmation:

@@ -10,7 +10,7 @@ interval; a schedule is not one of the loop.
 from dataclasses import replace
 
 from twill.engine.probe import Budget, Probe, Refuted, Unknown
-from twill.ir.problem import Problem, Time, Value
+from twill.ir.problem import Edge, Problem, Time, Value
 from twill.smt.conflict import narrow_anywhere
 from twill.smt.cpsat import Tactics, attempt
 
@@ -32,7 +32,7 @@ def refute(problem: Problem, load: Value, interval: Time, in_flight: int, budget
     """Refuted where no number of slots has a schedule, all within the budget; ends with the first number that
     is not refuted."""
     small, work, seconds = narrow_anywhere(problem), 0.0, 0.0
-    for periods in range(1, max(1, problem.limits.shared // load.shared - load.slots) + 1):
+    for periods in _numbers(problem, load):
         left = replace(
             budget,
             seconds=budget.seconds - seconds,
@@ -44,3 +44,40 @@ def refute(problem: Problem, load: Value, interval: Time, in_flight: int, budget
         if not probe.refuted:
             return Probe(Unknown(), NAME, seconds, work)
     return Probe(Refuted(), NAME, seconds, work)
+
+
+def pieces(problem: Problem, load: Value) -> tuple[Problem, ...]:
+    """What `refute` decides, as a problem for each number of slots, for engines that know rules alone."""
+    small = narrow_anywhere(problem)
+    return tuple(_lasting(small, load, periods) for periods in _numbers(problem, load))
+
+
+def _numbers(problem: Problem, load: Value) -> range:
+    """Periods that the load may last: its slots fill the memory with more."""
+    return range(1, max(1, problem.limits.shared // load.shared - load.slots) + 1)
+
+
+def _lasting(problem: Problem, load: Value, periods: int) -> Problem:
+    """The load lasts so many periods at most, and has the slots of so many at all times.
+
+    Readers hold it off by edges, for which a load would have to wait: so loads issue in no time here. A range
+    of a single period may be empty, and then takes the slots that it runs ahead alone.
+    """
+    slots = load.slots + (0 if periods == 1 else periods)
+    back = (Edge(use.op, load.src, use.hold, periods - use.distance, kind="order") for use in load.uses)
+    return replace(
+        problem,
+        operations=tuple(replace(op, issue=0) if op.variable else op for op in problem.operations),
+        edges=(*problem.edges, *back),
+        values=tuple(part for value in problem.values for part in _stored(value, load, slots)),
+    )
+
+
+def _stored(value: Value, load: Value, slots: int) -> tuple[Value, ...]:
+    """That load's slots, all the time, as one of their size (the rules know no resident value of several),
+    and its registers; others as they are."""
+    if value.id != load.id:
+        return (value,)
+    held = replace(value, id=f"{value.id} in registers", shared=0, tensor=0, slots=0)
+    kept = replace(held, id=value.id, uses=(), registers=0, staging=0, resident=True)
+    return replace(kept, shared=slots * value.shared, tensor=slots * value.tensor), held
