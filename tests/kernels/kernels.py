@@ -1860,6 +1860,22 @@ def halves(
 
 
 @triton.jit
+def leafed(
+    a, b, c, pages, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b[pages]: which rows of b come next is loaded between the operands that share a slot."""
+    row, col, ks = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, tl.arange(0, BLOCK_K)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.int32)
+    for k in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (k + ks)[None, :], (k + ks < K)[None, :], other=0)
+        page = tl.load(pages + k // BLOCK_K)
+        y = tl.load(b + (page * BLOCK_K + ks)[:, None] * N + n[None, :], (n < N)[None, :], other=0)
+        acc = tl.dot(x, y, acc, out_dtype=tl.int32)
+    tl.store(c + m[:, None] * N + n[None, :], acc, (m < M)[:, None] & (n < N)[None, :])
+
+
+@triton.jit
 def every_other(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -1873,6 +1889,24 @@ def every_other(
         x, _ = tl.split(pairs.reshape(BLOCK_M, BLOCK_K, 2))
         acc = tl.dot(x, b_desc.load([col, k]).T, acc)
     tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
+def odd_columns(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a[:, 1::2] @ b.T: half of what is loaded changes threads on its way into tensor memory, and nothing else
+    does."""
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, j = row + tl.arange(0, BLOCK_M), tl.arange(0, 2 * BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        pairs = tl.load(a + m[:, None] * 2 * K + (2 * k + j)[None, :], ((2 * k + j) < 2 * K)[None, :], other=0.0)
+        _, x = tl.split(pairs.reshape(BLOCK_M, BLOCK_K, 2))
+        acc = tl.dot(x, b_desc.load([col, k]).T, acc)
+    c_desc.store([row, col], acc)
 
 
 @triton.jit
@@ -2340,6 +2374,13 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
         "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "leafed": {
+        **dict.fromkeys("ab", "*i8:16"), **dict.fromkeys(("c", "pages"), "*i32:16"), **SIZES, "BLOCK_M": 16, "BLOCK_N": 16,
+        "BLOCK_K": 32, "num_warps": 4,
+    },
+    "odd_columns": {
+        **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+    },
     "every_other": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
@@ -2787,6 +2828,8 @@ VARIANTS = {
     "pacing": ("pacing", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
+    "odd_columns": ("odd_columns", {}),
+    "leafed": ("leafed", {}),
     "distant": ("distant", {}),
     "dequantized": ("dequantized", {}),
 }

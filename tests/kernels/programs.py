@@ -56,6 +56,7 @@ FORMS = (
         "prefixes",
         "halves",
         "every_other",
+        "leafed",
         "distant",
         "dequantized",
         "centered",
@@ -118,6 +119,7 @@ BLACKWELL_FORMS = (
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
     *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled"),
+    "odd_columns",
     *BLOCK_SCALED,
 )
 PAIRED = tuple(

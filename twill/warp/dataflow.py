@@ -456,4 +456,5 @@ def _only_stored(readers: Sequence[Op], slot: bool) -> bool:
 
 
 def _allocates(op: Op) -> bool:
-    return bool(op.results) and isinstance(op.results[0].type, MemDesc)
+    shared = role(op) != "tensor_memory_alloc"
+    return shared and bool(op.results) and isinstance(op.results[0].type, MemDesc)

@@ -4,7 +4,7 @@ Takes the tasks of a loop and its channels; gives `Event`s in the order of the s
 MMAs, fills and releases of slots.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.ir.loop import NvidiaMma, Tensor, Value
@@ -99,7 +99,7 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
     if channels and channels[0].filled_by in LOADED:
         together = [other for other in group.tasks if channels[0] in filled(group, other)]
         if task == together[0]:
-            first = min(other.start for other in together)
+            first, index = _filled_together(group, together)
             yield Event(first, 0, index, task, channel=channels[0], computes=False)
             for other in together:
                 if (moving := _moving(group, other)) is not None:
@@ -114,6 +114,20 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
         yield Event(task.start, 0, index, task)
     for channel in channels:
         yield Event(_filling_time(group, task, channel), 1, index, task, channel=channel, computes=False)
+
+
+def _filled_together(group: Group, loads: Sequence[Task]) -> tuple[Time, int]:
+    """When loads into one slot are issued, and as which task of the text: with the first of them, but behind
+    what their addresses follow from in the same iteration, such as an index that the group loads."""
+    read = {leaf.source.id for load in loads for leaf in load.leaves if leaf.distance == 0}
+    made = [
+        (task.start, place)
+        for place, task in enumerate(group.tasks)
+        if task.group == group.id and any(value.id in read for value in task.writes)
+    ]
+    first = max([min(load.start for load in loads), *(start for start, _ in made)])
+    behind = max((place for start, place in made if start == first), default=-1)
+    return first, min(place for place, task in enumerate(group.tasks) if task in loads and place > behind)
 
 
 def _moving(group: Group, task: Task) -> Task | None:
