@@ -11,14 +11,13 @@ architecture has its part of the report; the rest of the file stays.
 """
 
 import json
-import re
 import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
@@ -26,7 +25,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from measure import machine, table
+from wild_report import PARTS, Row, in_short, report, with_part, without_rows
 
 from twill.diagnostics import TwillError
 from twill.emit.files import write
@@ -45,37 +44,6 @@ from twill.simulate.compare import compare, scalars
 SEEDS = 12
 """Random memories that are tried until a kernel writes something (a loaded size may be zero)."""
 PLACE = {"pid.x": 0, "pid.y": 0, "pid.z": 0, "grid.x": 3, "grid.y": 2, "grid.z": 1}
-PARTS = {"sm90": "# Kernels of other projects", "sm100": "## On Blackwell"}
-"""The heading of each architecture's part of the report."""
-HEAD = (
-    *("kernel", "interval (lower bound)", "generated", "values", "PTX executed", "built"),
-    "warnings, or what keeps it out",
-)
-BRIEF = ("kernel", "interval (lower bound)", "generated", "warnings, or what keeps it out")
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """What became of one kernel."""
-
-    name: str
-    interval: str = ""
-    generated: str = ""
-    values: str = ""
-    executed: str = ""
-    built: str = ""
-    remarks: str = ""
-
-    def cells(self, sources: Mapping[str, str]) -> tuple[str, ...]:
-        return (
-            sources.get(self.name, self.name),
-            self.interval,
-            self.generated,
-            self.values,
-            self.executed,
-            self.built,
-            self.remarks,
-        )
 
 
 @click.command(help=__doc__)
@@ -103,6 +71,17 @@ class Row:
 @click.option("--arch", type=click.Choice(list(PARTS)), default="sm90", show_default=True)
 @click.option("--brief", is_flag=True, help="Schedule and generate: no values, no PTX, no build.")
 @click.option("--jobs", default=1, show_default=True, help="Kernels that are tried at the same time.")
+@click.option(
+    "--rows",
+    "kept_rows",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="JSON lines of what is done; kernels that it has already are not tried again.",
+)
+@click.option(
+    "--section",
+    default="",
+    help="Heading of another part of the report; rows of its kernels go out of other parts.",
+)
 @click.option("--one", "single", hidden=True, is_flag=True, help="Try one kernel, print its row as JSON.")
 def main(
     snapshots: Path,
@@ -115,6 +94,8 @@ def main(
     arch: str,
     brief: bool,
     jobs: int,
+    kept_rows: Path | None,
+    section: str,
     single: bool,
 ) -> None:
     found = kernels(snapshots)
@@ -126,14 +107,41 @@ def main(
     named: dict[str, str] = json.loads(sources.read_text()) if sources else {}
     options = ["--limit", str(limit), "--arch", arch, *(["--brief"] if brief else [])]
     options += ["--keep", str(keep)] if keep else []
-    rows = list[Row]()
+    done = written_rows(kept_rows)
+    part = partial(in_short if brief else report, sources=named, arch=arch, limit=limit, heading=section)
+    for row in tried_rows([name for name in chosen if name not in done], snapshots, patience, options, jobs):
+        done[row.name] = row
+        if kept_rows:
+            kept_rows.write_text("".join(json.dumps(asdict(one)) + "\n" for one in done.values()))
+        written([done[name] for name in chosen if name in done], part, out)
+    rows = [done[name] for name in chosen]
+    written(rows, part, out)
+    if section:
+        left = without_rows(out.read_text(encoding="utf-8"), [row.cells(named)[0] for row in rows], section)
+        out.write_text(left, encoding="utf-8")
+
+
+def written(rows: Sequence[Row], part: Callable[[Sequence[Row]], str], out: Path) -> None:
+    """The report with this part as far as its kernels are done."""
+    text = out.read_text(encoding="utf-8") if out.exists() else ""
+    out.write_text(with_part(text, part(rows)), encoding="utf-8")
+
+
+def written_rows(path: Path | None) -> dict[str, Row]:
+    """The rows of an earlier run by the kernel's name."""
+    lines = path.read_text().splitlines() if path and path.exists() else []
+    rows = [Row(**json.loads(line)) for line in lines]
+    return {row.name: row for row in rows}
+
+
+def tried_rows(
+    names: Sequence[str], snapshots: Path, patience: float, options: Sequence[str], jobs: int
+) -> Iterator[Row]:
+    """Rows in the order in which kernels are done: a slow one keeps no other from being written."""
     with ThreadPoolExecutor(jobs) as pool:
         alone = partial(apart, snapshots, patience=patience, options=options)
-        for row in pool.map(alone, chosen):
-            rows.append(row)
-            part = in_short(rows, named, arch, limit) if brief else report(rows, named, arch, limit)
-            before = out.read_text(encoding="utf-8") if out.exists() else ""
-            out.write_text(with_part(before, part), encoding="utf-8")
+        for future in as_completed([pool.submit(alone, name) for name in names]):
+            yield future.result()
 
 
 def kernels(snapshots: Path) -> dict[str, Path]:
@@ -256,85 +264,6 @@ def compiled(made: Generated, keep: Path | None) -> tuple[str, tuple[str, ...]]:
             return "yes", build(folder)
         except TwillError as problem:
             return "no", (said(problem),)
-
-
-# --- the report -------------------------------------------------------------------------------------------
-
-
-def with_part(text: str, part: str) -> str:
-    """A report with one part written anew: the first, or one that begins with a heading of the second
-    level."""
-    title, *_ = part.splitlines()
-    parts = re.split(r"^(?=## )", text, flags=re.MULTILINE) if text else []
-    at = next((i for i, old in enumerate(parts) if old.startswith(title)), None)
-    if at is None:
-        at = 0 if title.startswith("# ") else len(parts)
-        parts.insert(at, "")
-    parts[at] = part + "\n"
-    return "\n".join(one.rstrip("\n") + "\n" for one in parts)
-
-
-def in_short(rows: Sequence[Row], sources: Mapping[str, str], arch: str, limit: float) -> str:
-    """Markdown of --brief: counts, then a row for each kernel."""
-    cells = [(sources.get(row.name, row.name), row.interval, row.generated, row.remarks) for row in rows]
-    counts = [
-        f"{sum(bool(row.generated) for row in rows)} kernels were tried",
-        f"{sum(bool(row.interval) for row in rows)} have a schedule for every loop",
-        f"{sum(row.generated == 'yes' for row in rows)} are generated",
-    ]
-    return "\n".join(
-        [
-            PARTS[arch],
-            "",
-            f"Made by `python benchmarks/wild.py SNAPSHOTS --arch {arch} --brief`: {machine()}",
-            f"{limit:g} s of search for each loop. Nothing is built or executed.",
-            "",
-            *(f"- {count}" for count in counts),
-            "",
-            *table(BRIEF, cells).splitlines(),
-        ]
-    )
-
-
-def report(rows: Sequence[Row], sources: Mapping[str, str], arch: str, limit: float) -> str:
-    """Markdown: counts, then a row for each kernel."""
-    counts = [
-        f"{sum(bool(row.generated) for row in rows)} kernels were tried",
-        f"{sum(row.generated == 'yes' for row in rows)} are generated",
-        f"{sum(row.values.startswith('right') for row in rows)} have values that were compared and are right",
-        (
-            f"{sum(row.executed.startswith('right') for row in rows)} were executed as PTX by the emulator,"
-            " right and without hazards"
-        ),
-        f"{sum(row.built == 'yes' for row in rows)} are built by nvcc",
-        (
-            f"{sum('spilled' in row.remarks or 'serialized' in row.remarks for row in rows)} of these spill"
-            " registers or serialize MMAs"
-        ),
-    ]
-    return "\n".join(
-        [
-            PARTS[arch],
-            "",
-            f"Made by `python benchmarks/wild.py SNAPSHOTS`: {machine()}",
-            (
-                f"{arch}a, {limit:g} s of search for each loop, no GPU: values are those of the warp programs"
-                " on the CPU beside the TTGIR"
-            ),
-            (
-                "executed as it stands, for one program of the grid. The kernels are not part of this"
-                " repository."
-            ),
-            "",
-            *(f"- {count}" for count in counts),
-            "",
-            *_rows(rows, sources),
-        ]
-    )
-
-
-def _rows(rows: Iterable[Row], sources: Mapping[str, str]) -> list[str]:
-    return table(HEAD, [row.cells(sources) for row in rows]).splitlines()
 
 
 if __name__ == "__main__":
