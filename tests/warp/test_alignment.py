@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops
-from twill.warp.alignment import CarriedSplitError, ties
+from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import read, variables
 
 
@@ -37,3 +37,16 @@ def test_results_that_are_stored_together_are_not_in_two_groups() -> None:
     torn = replace(first, solution=replace(first.solution, group=group))
     with pytest.raises(CarriedSplitError, match="would change its group"):
         found.homes(code, torn)
+
+
+def test_a_tie_to_an_earlier_loop_counts_before_one_that_begins_here() -> None:
+    """The groups of the second loop are numbered the other way round, and one of them also has a tie, of an
+    operation before, that the first loop does not know."""
+    module, (first, second) = loops("fa_fwd_causal")
+    turned = replace(second.solution, group=tuple((0, 2, 1)[group] for group in second.solution.group))
+    other = replace(second, solution=turned)
+    sets = [(first, "add.26", "sum"), (other, "add.26", "sum"), (other, "dot.scores0_31", "begun")]
+    tied = Ties({(one.loop.path, node): name for one, node, name in sets})
+    code = read(module, first.loop.function)
+    found = aligned(code, [first, other], tied)
+    assert [one.solution.group for one in found] == [first.solution.group, second.solution.group]

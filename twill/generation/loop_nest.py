@@ -112,7 +112,7 @@ def _sharing(
     """The loops with the groups that each schedule has; with the fewest where these do not go together."""
     try:
         return _lowered(cases, target, solve, options, observe)
-    except TogetherError as refused:
+    except (TogetherError, CarriedSplitError) as refused:
         few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
         if all(case.problem.limits.groups <= _FEWEST for case in cases):
             raise
@@ -153,7 +153,7 @@ def _beside_each_other(
                 before = [one for one, _ in found.values()]
                 found[i] = _fitting(code, tied, cases[i], before, solve)
             return [found[i] for i in range(len(cases))]
-        except TogetherError:
+        except (TogetherError, CarriedSplitError):
             left = next(i for i in order if i not in found)
             if not found or left in first:
                 raise

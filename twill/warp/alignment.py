@@ -8,6 +8,7 @@ loops; gives them with their groups numbered alike (`aligned`).
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, count
 from typing import TypeAlias
 
 from twill.diagnostics import TwillError
@@ -133,15 +134,17 @@ def aligned(code: Code, loops: Sequence[Scheduled], tied: Ties) -> tuple[Schedul
     found = list[Scheduled]()
     for one in loops:
         kept = tied.homes(code, one)
+        known = [name for name in kept if name in homes]
         mapping = dict[int, int]()
-        for name, group in kept.items():
-            if mapping.setdefault(group, homes.get(name, group)) != homes.get(name, mapping[group]):
+        for name in known:
+            if mapping.setdefault(kept[name], homes[name]) != homes[name]:
                 raise _split(code, one, name)
         if len(set(mapping.values())) < len(mapping):
-            raise _split(code, one, next(iter(kept)))
-        free = [group.id for group in loops[0].solution.groups if group.id not in mapping.values()]
+            raise _split(code, one, known[0])
         rest = sorted(group.id for group in one.solution.groups if group.id not in mapping)
-        mapping.update(zip(rest, [*free, *range(100, 100 + len(rest))], strict=False))
+        free = [group.id for group in loops[0].solution.groups]
+        others = (group for group in chain(free, count(100)) if group not in mapping.values())
+        mapping |= dict(zip(rest, others, strict=False))
         found.append(_renumbered(one, mapping))
         homes |= {name: mapping[group] for name, group in kept.items()}
     return tuple(found)
