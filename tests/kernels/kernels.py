@@ -1593,6 +1593,26 @@ def dequantized(
 
 
 @triton.jit
+def spaced(
+    a, b, c, scales, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ (b * scales) through pointers, with a scale for each block of rows of b and each column, that lie eight apart: rows of
+    fewer elements than the threads that copy them have."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + n[None, :] * K + (i + k)[:, None])
+        scale = tl.load(scales + (i // BLOCK_K * N + n[None, :]) * 8)
+        acc = tl.dot(x, (y.to(tl.float16) - 8.0) * scale, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def centered(
     a, b, c, scales, zeros, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2385,6 +2405,7 @@ TWILL = {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
+    "spaced": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "patchwork": {**STATE, "flags": "*i32:16"},
@@ -2832,5 +2853,6 @@ VARIANTS = {
     "leafed": ("leafed", {}),
     "distant": ("distant", {}),
     "dequantized": ("dequantized", {}),
+    "spaced": ("spaced", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""

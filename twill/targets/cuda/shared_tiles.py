@@ -193,9 +193,7 @@ def _elements(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str
     """Element by element."""
 
     def at(register: str) -> str:
-        row, column = (
-            point(form, register).along((axis,)).coordinate() if axis in form.axes else "0" for axis in (0, 1)
-        )
+        row, column = _coordinates(form, register)
         return f"shared_at<{c_type(type)}>({name}_at + {_element(tile, row, column)})"
 
     if (pack := packed(type)) is None:
@@ -380,17 +378,30 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
             words = many // 2 if elements.pack else many
             store = f"store_elements<{words}>({address}, {elements.name}, i_ * {words});"
             return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
-    place = (
-        _place(tile, one)
-        if isinstance(one, LinearPoint)
-        else _element(tile, *(one.along((axis,)).coordinate() for axis in (0, 1)))
-    )
+    if isinstance(form, Spread):
+        place = _place(tile, form.point("i_"))
+    else:
+        place = _element(tile, *_coordinates(form, "i_"))
     address = f"{tile.address} + {place}"
     return [
         unrolled(form),
         f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
-        f"    shared_at<{kind}>({address}) = {kind}({elements(one)});",
+        f"    {_owned(form, 'i_')}shared_at<{kind}>({address}) = {kind}({elements(one)});",
     ]
+
+
+def _coordinates(form: Fragment, register: str) -> tuple[str, str]:
+    """The row and the column of the element in a register; a vector has one of them."""
+    one = point(form, register)
+    row, column = (one.along((axis,)).coordinate() if axis in form.axes else "0" for axis in (0, 1))
+    return row, column
+
+
+def _owned(form: Fragment | Spread, register: str) -> str:
+    """The condition on which a thread has an element in a register, where some have none."""
+    if isinstance(form, Spread) or not form.threads or prod(form.shape) % form.threads == 0:
+        return ""
+    return f"if (thread.index + {form.threads} * {register} < {prod(form.shape)}) "
 
 
 def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
@@ -401,7 +412,7 @@ def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
     if isinstance(one, LinearPoint):
         row, column = (one.lines().coordinate(axis) for axis in (0, 1))
     else:
-        row, column = (f"({one.along((axis,)).coordinate()})" for axis in (0, 1))
+        row, column = (f"({at})" for at in _coordinates(one.layout, "i_"))
     whole = form.shape[-1] == tile.columns
     inside = column if whole else f"({column} % {tile.columns})"
     chosen = "" if whole else f"if ({column} / {tile.columns} == {part}) "
