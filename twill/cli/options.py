@@ -233,6 +233,12 @@ program_options = _group(
         " need and multicasts it to both.",
     ),
     _option(
+        "--multistage",
+        is_flag=True,
+        help="Hopper: no group of warps of its own loads; the one group that computes does, ahead of what it"
+        " computes.",
+    ),
+    _option(
         "--dynamic",
         is_flag=True,
         help="With --persistent: thread blocks claim tiles as they run (Blackwell: cluster launch control).",
@@ -362,6 +368,7 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
         pairs=options["pairs"],
         cluster=options["cluster"],
         dynamic=options["dynamic"],
+        multistage=options["multistage"],
     )
     return GenerateOptions(
         time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from twill.ir.channels import Buffer, Channel, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
 from twill.ir.loop import Function, Module, Op, Type, Value
 from twill.ir.names import value_names, values
-from twill.ir.statements import Alternate, Statement, walk
+from twill.ir.statements import Alternate, Pipelined, Statement, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,11 @@ class WarpProgram:
     only_moves: bool = False
     """It loads and stores: no tile stays in its registers, and its threads share the elements of one
     evenly."""
+
+    @property
+    def multistage(self) -> bool:
+        """It loads what it reads in loops."""
+        return any(isinstance(one, Pipelined) and one.filled for one in walk(self.body))
 
     def variable(self, id: str) -> Variable:
         """Raises KeyError where there is none."""

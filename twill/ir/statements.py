@@ -209,12 +209,17 @@ class ProducerLoad:
     """Fill a slot from global memory: wait until it is empty (producer_acquire), expect `bytes` on its full
     barrier, start the loads by TMA; or start them by copies of all threads (producer_commit). Asynchronous
     from there: the slot is full when everything has arrived. Loads through registers have arrived when they
-    are written to the slot."""
+    are written to the slot.
+
+    A group that reads what it loads has the load behind its ConsumerRelease of the same slot, of the
+    iteration `slots` before. It does nothing where its own iteration is N or later, or that one negative."""
 
     channel: str
     loads: tuple[TileLoad, ...]
     bytes: int
     at: At = At()
+    slots: int = 0
+    """Of the channel, in a group that reads it too; 0 in one that loads for others."""
 
     @property
     def reads(self) -> tuple[Read, ...]:
@@ -383,6 +388,9 @@ class Pipelined:
     zeroed: tuple["Statement", ...] = ()
     """Initial values of accumulators that MMAs write without reading (`not_first`): executed where N = 0,
     needless otherwise."""
+    filled: tuple["ProducerLoad", ...] = ()
+    """By a group that reads what it loads, before all else: for i = 0, 1 .. each load of iteration i that
+    there is, if its channel has more than i slots."""
     predicated: bool = False
     """`short` is the steady state once more, executed for i = 0, 1 .. until the latest of its statements has
     been for iteration N - 1 (`ir.effects.drained_after`): statements for iterations that there are not do
@@ -472,7 +480,8 @@ def inner(statement: Statement) -> tuple[Statements, ...]:
     """The lists of statements inside one, in the order of the text; () for a simple one."""
     match statement:
         case Pipelined():
-            return statement.prologue, statement.steady, statement.epilogue, statement.short
+            steady = statement.prologue, statement.steady, statement.epilogue, statement.short
+            return statement.filled, *steady
         case For():
             return (statement.body,)
         case While():
@@ -488,9 +497,10 @@ def inner(statement: Statement) -> tuple[Statements, ...]:
 def with_inner(statement: Statement, change: Callable[[Statements], Statements]) -> Statement:
     """The statement with each list of `inner` changed; a simple one as it is."""
     match statement:
-        case Pipelined(prologue=prologue, steady=steady, epilogue=epilogue, short=short):
+        case Pipelined(filled=filled, prologue=prologue, steady=steady, epilogue=epilogue, short=short):
             return replace(
                 statement,
+                filled=tuple(one for one in change(filled) if isinstance(one, ProducerLoad)),
                 prologue=change(prologue),
                 steady=change(steady),
                 epilogue=change(epilogue),

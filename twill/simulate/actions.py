@@ -19,6 +19,7 @@ from twill.ir.statements import (
     If,
     Move,
     Pipelined,
+    ProducerLoad,
     Statement,
     TensorMemorySync,
     While,
@@ -147,6 +148,9 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
             case TensorMemorySync():
                 yield replace(here, statement=replace(statement, half="arrive"))
                 yield replace(here, statement=replace(statement, half="wait"))
+            case ProducerLoad(slots=slots) if here.loop is not None:
+                if slots <= here.number < here.total:
+                    yield here
             case _:
                 yield here
 
@@ -166,6 +170,8 @@ def _pipelined(walk: _Walk, loop: Pipelined, here: Action) -> Iterator[Action]:
     def inside(newest: int) -> Action:
         return Action(loop, here.counters, loop.op, newest, total, here.outer)
 
+    for i in range(min(total, max((one.slots for one in loop.filled), default=0))):
+        yield from (replace(inside(i), statement=one) for one in loop.filled if i < one.slots)
     if total == 0:
         yield from _list(walk, loop.zeroed, inside(0))
     if total < loop.stages - 1:

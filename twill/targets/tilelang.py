@@ -189,7 +189,9 @@ def _loops(program: Program, group: WarpProgram, body: Sequence[Statement]) -> t
     found, around = list[Pipelined](), list[For]()
     for statement in body:
         match statement:
-            case Pipelined():
+            case Pipelined(filled=filled):
+                if filled:
+                    raise _refuse(program, statement.op, "a group that computes and loads")
                 found.append(statement)
             case ProducerLoad() | ProducerStore():
                 raise _refuse(program, _last(statement), "a channel that is filled outside of the loops")

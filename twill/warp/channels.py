@@ -6,7 +6,7 @@ between the same groups share channels: the loader runs on from one loop into th
 channel the slots that shared memory allows.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from math import prod
@@ -269,12 +269,14 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
     loads = [task for task in tasks if any(code.loads(code.ops[index]) for index in task.ops)]
     facts = [_load_facts(code, task, tasks) for task in loads]
     for members in _sharing([(groups, mmas, code.copied(value)) for value, groups, mmas in facts]):
+        own, nodes = OWN in facts[members[0]][2], [loads[i].id for i in members]
         values = [facts[i][0] for i in members]
         if not facts[members[0]][1]:
             continue
         first = loads[members[0]]
         consumers = tuple(sorted(facts[members[0]][1]))
-        depth = max(_slots_needed(scheduled, loads[i].id) for i in members)
+        live = _slots_live(scheduled, nodes) if own else max(_slots_live(scheduled, [one]) for one in nodes)
+        depth = max([live, *(_slots_needed(scheduled, one) for one in nodes)])
         name = "_".join(code.names[value.id] for value in values)
         filled_by = "cp_async" if code.copied(values[0]) else "tma"
         releasing = _releasing(code, [reader for value in values for reader in _readers(tasks, value)])
@@ -288,7 +290,7 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
             (tuple(values),),
             False,
             *releasing,
-            depth - max(_slots_live(scheduled, loads[i].id) for i in members),
+            depth - live,
         )
 
 
@@ -302,13 +304,18 @@ def _releasing(code: Code, readers: Iterable[tuple[Task, Leaf]]) -> tuple[tuple[
 def _load_facts(
     code: Code, load: Task, tasks: tuple[Task, ...]
 ) -> tuple[Value, frozenset[int], frozenset[str]]:
-    """The tile, the groups that read it, the MMAs that read it."""
+    """The tile, the groups that read it, the MMAs that read it; of a group that loads for itself, one name
+    for all: one barrier then covers all that an iteration loads."""
     value = next(code.ops[index].result for index in load.ops if code.loads(code.ops[index]))
     readers = _readers(tasks, value)
-    mmas = frozenset(task.id for task, _ in readers if role(code.ops[task.ops[-1]]) in MMA_ROLES)
-    return value, frozenset(task.group for task, _ in readers), mmas
+    groups = frozenset(task.group for task, _ in readers)
+    if groups == frozenset((load.group,)):
+        return value, groups, frozenset({OWN})
+    return value, groups, frozenset(one.id for one, _ in readers if role(code.ops[one.ops[-1]]) in MMA_ROLES)
 
 
+OWN = "own"
+"""In place of an MMA: the group that loads a tile reads it."""
 MMA_ROLES: frozenset[Role] = frozenset({"wgmma", "tensor_memory_mma", "dot"})
 """Operations on the tensor core."""
 
@@ -330,13 +337,13 @@ def _slots_needed(scheduled: Scheduled, node: str) -> int:
     """Slots that the schedule gives a node's value; at least as many as its iterations overlap."""
     held = {value.id for value in scheduled.problem.values if value.src == node}
     given = [p.slots for p in scheduled.solution.allocations if p.value in held]
-    return max([_slots_live(scheduled, node), *given])
+    return max([_slots_live(scheduled, [node]), *given])
 
 
-def _slots_live(scheduled: Scheduled, node: str) -> int:
-    """As many slots as iterations of a node's value overlap."""
-    held = [value for value in scheduled.problem.values if value.src == node]
-    interval, begin = scheduled.solution.interval, scheduled.start(node)
+def _slots_live(scheduled: Scheduled, nodes: Collection[str]) -> int:
+    """As many slots as iterations of the values of some nodes, which share a slot, overlap."""
+    held = [value for value in scheduled.problem.values if value.src in nodes]
+    interval, begin = scheduled.solution.interval, min(map(scheduled.start, nodes))
     ends = [
         scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses
     ]

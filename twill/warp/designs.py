@@ -11,7 +11,7 @@ from math import inf
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, Module, Op
 from twill.ir.schedule import Group as Granted
-from twill.warp import mma_warps, thread_block, tiles_in_flight
+from twill.warp import mma_warps, multistage, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
 from twill.warp.channels import ALIGNMENT, LOADED, ChannelPlan, SharedMemoryError
 from twill.warp.copies import with_copies
@@ -38,12 +38,14 @@ def chosen(module: Module, loops: Sequence[Scheduled], target: Target, options: 
     granted = thread_block.granted(loops)
     code = with_resident(code, loops, granted)
     parts = _loops(code, loops, target)
+    if options.multistage:
+        parts, granted = multistage.merged(code, target, parts, granted)
     granted, epilogue = _with_epilogue(module, target, granted, loader(parts))
     plain = Design(code, target, options, names, parts, granted, epilogue)
     try:
         return _with_own_slots(plain)
     except SharedMemoryError:
-        if options.tiles is not None:
+        if options.tiles is not None or options.multistage:
             raise
         return _with_shared_slots(plain)
 
@@ -58,6 +60,8 @@ def _with_shared_slots(plain: Design) -> Plan:
 
 def _with_own_slots(plain: Design) -> Plan:
     """The plan in which channels have slots of their own. Raises TwillError where there is none."""
+    if plain.options.multistage:
+        return planned(plain)
     several, reasons = _several_tiles(plain)
     if several is not None:
         return replace(several, reasons=reasons)

@@ -27,6 +27,7 @@ def _loop(draft: LoopDraft) -> Iterable[str]:
     yield f"{group.scheduled.loop.path}, group {group.id}: interval begins at {group.shift}"
     if made is not None:
         parts = {
+            "filled": made.filled,
             "prologue": made.prologue,
             "steady": made.steady,
             "epilogue": made.epilogue,

@@ -20,7 +20,7 @@ from twill.ir.problem import Operation, Time
 from twill.ir.statements import Compute, ConsumerWait, MmaIssue, ProducerStore, StoreTile
 from twill.ops.table import role
 from twill.warp.channels import LOADED, ChannelPlan
-from twill.warp.events import Event, is_mma
+from twill.warp.events import Event, fills_for_itself, is_mma
 from twill.warp.kernel import Group
 from twill.warp.pipelined_loops import LoopDraft, interval_of
 from twill.warp.plan import Draft
@@ -66,7 +66,8 @@ def read_early(draft: Draft) -> Draft:
 
 def _loop(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
     first = groups[0].group
-    if first.kernel.by_mbarrier or first.hand_offs or _entangled(first.kernel.channels):
+    alone = any(fills_for_itself(first, channel) for channel in first.kernel.channels)
+    if first.kernel.by_mbarrier or first.hand_offs or alone or _entangled(first.kernel.channels):
         return groups
     return tuple(replace(draft, group=_early(draft.group)) for draft in groups)
 

@@ -96,6 +96,8 @@ def _acquiring(group: Group) -> Iterable[Event]:
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
     channels = filled(group, task)
+    if channels and fills_for_itself(group, channels[0]):
+        return
     if channels and channels[0].filled_by in LOADED:
         together = [other for other in group.tasks if channels[0] in filled(group, other)]
         if task == together[0]:
@@ -148,6 +150,21 @@ def cut(group: Group, task: Task, wanted: Iterable[Value]) -> Task:
             needed |= {value.id for value in captured(op)}
     leaves = tuple(leaf for leaf in task.leaves if leaf.value.id in needed)
     return replace(task, ops=tuple(reversed(ops)), leaves=leaves)
+
+
+def loads(group: Group, channel: ChannelPlan) -> Iterable[tuple[int, Task, int]]:
+    """The loads that fill a channel: tensor, task, and the operation that loads."""
+    for task in group.tasks:
+        for op in (group.code.ops[index] for index in task.ops):
+            tensor = channel.holds(op.result) if group.code.loads(op) else None
+            if tensor is not None:
+                yield tensor, cut(group, task, op.results) if task.writes else task, op.index
+
+
+def fills_for_itself(group: Group, channel: ChannelPlan) -> bool:
+    """Whether a group loads what it reads: its loads follow releases of slots (`warp.multistage`)."""
+    own = channel.producer == group.id and group.id in channel.consumers
+    return own and channel.filled_by in LOADED and not channel.once
 
 
 def _filling_time(group: Group, task: Task, channel: ChannelPlan) -> Time:

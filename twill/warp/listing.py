@@ -72,7 +72,7 @@ def lines(statement: Statement, depth: int) -> Iterable[str]:
     indent = "  " * depth
     if isinstance(statement, Pipelined):
         yield f"{indent}pipelined {statement.path}: {statement.stages} stages, interval {statement.interval}"
-        parts = zip(("prologue", "steady", "epilogue", "short"), inner(statement), strict=True)
+        parts = zip(("filled", "prologue", "steady", "epilogue", "short"), inner(statement), strict=True)
         for name, part in parts:
             if part:
                 yield f"{indent}{name}"
@@ -90,8 +90,8 @@ def _when(statement: Statement) -> str:
 
 
 def iteration(it: Iteration) -> str:
-    """`i-1`, `N-1`, `0`."""
-    return _BASES[it.base].format(it.offset).replace("-0", "")
+    """`i-1`, `i+2`, `N-1`, `0`."""
+    return _BASES[it.base].format(it.offset).replace("-0", "").replace("--", "+")
 
 
 def _what(statement: Statement) -> str:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from twill.ir.loop import Module
 from twill.ir.program import Program
-from twill.warp import early_reads, pipelined_loops
+from twill.warp import early_reads, multistage, pipelined_loops
 from twill.warp.assemble import alternated, assembled, with_registers
 from twill.warp.designs import chosen
 from twill.warp.pipelined_loops import LoopDraft
@@ -68,6 +68,7 @@ PASSES = (
     Pass("stages", _each_loop(pipelined_loops.staged)),
     Pass("mma-waits", _each_group(pipelined_loops.awaited)),
     Pass("scheduling-fences", _each_group(pipelined_loops.fenced)),
+    Pass("multistage", _each_group(multistage.with_loads)),
     Pass("assemble", assembled),
     Pass("tiles-in-flight", alternated),
     Pass("registers", with_registers),

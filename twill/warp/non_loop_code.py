@@ -331,7 +331,7 @@ def _channel(code: Code, load: Op, loader: int, needs: Mapping[int, frozenset[in
     consumers = tuple(sorted(group for group, values in needs.items() if values & named))
     if not consumers:
         return
-    if loader in consumers:
+    if loader in consumers and len(needs) > 1:
         raise code.refuse("a tile is used by the group that loads it", load)
     yield ChannelPlan(
         code.names[load.result.id],

@@ -11,7 +11,7 @@ from twill.diagnostics import DefectError
 from twill.ir.loop import Type
 from twill.ir.operands import Read, Register
 from twill.ir.problem import Time
-from twill.ir.statements import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined
+from twill.ir.statements import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined, ProducerLoad
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
 from twill.warp.events import Event, events, filled, is_mma, ordered, releases
@@ -36,6 +36,8 @@ class LoopStatements:
     short: Statements
     """For fewer iterations than stages: one iteration on its own, or the steady state under predicates
     (`Pipelined.predicated`); empty where a loop has at most two stages."""
+    filled: tuple[ProducerLoad, ...] = ()
+    """As `Pipelined.filled`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -133,6 +135,7 @@ def pipelined(draft: LoopDraft) -> Pipelined:
         *text,
         bounds(group),
         zeroed(group),
+        filled=made.filled,
         predicated=_predicated(draft),
     )
 

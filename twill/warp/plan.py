@@ -72,6 +72,8 @@ class Options:
     """Running thread blocks of a persistent kernel take over tiles (cluster launch control)."""
     tiles: int | None = None
     """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
+    multistage: bool = False
+    """The only group that computes loads too (`twill.warp.multistage`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -264,6 +266,7 @@ def planned(design: Design) -> Plan:
     )
     granted = sharing(granted, one, blocks)
     launch = thread_block.launch((*granted, *(design.tiles.added if design.tiles else ())), one, blocks)
+    launch = replace(launch, even=options.multistage)
     deferred = deferred_reductions(code, inside)
     storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
     several = stored_by_several(code, storing, non_loop.owner)

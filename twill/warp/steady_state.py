@@ -35,7 +35,7 @@ from twill.ir.statements import (
 from twill.warp.accumulator_flags import flagged
 from twill.warp.channels import LOADED, ChannelPlan
 from twill.warp.dataflow import DOT, STORES, invariant, zero
-from twill.warp.events import Event, cut, depth_of, is_mma, stores_from
+from twill.warp.events import Event, depth_of, is_mma, loads, stores_from
 from twill.warp.kernel import Group
 from twill.warp.steps import Step
 from twill.warp.tasks import Leaf, Task, root
@@ -209,7 +209,7 @@ def _oldest(interval: _Interval, name: str) -> int:
 def _read(group: Group, event: Event) -> tuple[Leaf, ...]:
     """What an event reads."""
     if event.channel is not None and event.channel.filled_by in LOADED and event.task is not None:
-        return tuple(leaf for _, task, _ in _loads(group, event.channel) for leaf in task.leaves)
+        return tuple(leaf for _, task, _ in loads(group, event.channel) for leaf in task.leaves)
     return event.task.leaves if event.task is not None and event.computes else ()
 
 
@@ -345,26 +345,17 @@ def _released_by(group: Group, task: Task) -> list[str]:
     return sorted(channel for channel, other in last.items() if other is task)
 
 
-def _loads(group: Group, channel: ChannelPlan) -> Iterable[tuple[int, Task, int]]:
-    """The loads that fill a channel: tensor, task, and the operation that loads."""
-    for task in group.tasks:
-        for op in (group.code.ops[index] for index in task.ops):
-            tensor = channel.holds(op.result) if group.code.loads(op) else None
-            if tensor is not None:
-                yield tensor, cut(group, task, op.results) if task.writes else task, op.index
-
-
 def _load(interval: _Interval, position: int, channel: ChannelPlan, at: At) -> Step:
-    loads, sources = list[TileLoad](), list[tuple[int, int | None]]()
+    made, sources = list[TileLoad](), list[tuple[int, int | None]]()
     code = interval.group.code
-    for tensor, task, index in _loads(interval.group, channel):
+    for tensor, task, index in loads(interval.group, channel):
         found = [(leaf.value.id, _location(interval, position, leaf, at.stage)) for leaf in task.leaves]
         reads = tuple(Read(value, location) for value, (location, _) in found)
         vector, along = code.copies.get(index, 0), code.through_registers.get(index)
-        loads.append(TileLoad(tensor, task.ops, reads, vector, along))
+        made.append(TileLoad(tensor, task.ops, reads, vector, along))
         sources += [source for _, (_, source) in found]
     total = sum(tensor.bytes for tensor in channel.tensors)
-    return Step(ProducerLoad(channel.id, tuple(loads), total, at), at.stage, sources=tuple(sources))
+    return Step(ProducerLoad(channel.id, tuple(made), total, at), at.stage, sources=tuple(sources))
 
 
 def _accumulate(group: Group, task: Task) -> Accumulate:

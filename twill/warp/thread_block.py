@@ -230,6 +230,8 @@ def with_registers(
     """All registers that the thread block has are given to the groups that compute, in equal steps, after
     what a group that copies tiles holds addresses in."""
     limits, copies = one.problem.limits, one.machine.copies
+    if launch.even:
+        return tuple(replace(program, registers=launch.entry_registers) for program in programs)
     wide = [program for program in programs if not program.only_moves]
     narrow = -(-sum(program.only_moves for program in programs) // 4)
     left = launch.entry_registers * launch.threads - 128 * narrow * limits.narrow_registers

@@ -132,6 +132,8 @@ class Emitter:
         match when.base:
             case "once":
                 return []
+            case "newest" if when.offset < 0:
+                return [f"{iteration(when)} < n"]
             case "newest":
                 return [f"i >= {when.offset}"] if when.offset > self.least else []
             case "first" | "last":

@@ -50,7 +50,8 @@ _ISSUING = (
 
 @dataclass(frozen=True, slots=True)
 class Positions:
-    """The kept positions of one loop, by channel and by how many iterations behind the newest they are."""
+    """The kept positions of one loop, by channel and by how many iterations behind the newest they are
+    (less than 0: ahead of it)."""
 
     names: Mapping[tuple[str, int], str] = field(default_factory=dict[tuple[str, int], str])
 
@@ -112,4 +113,5 @@ def _several(channel: Channel) -> bool:
 
 
 def _name(channel: str, behind: int) -> str:
-    return f"position_{channel}" if behind == 0 else f"position{behind}_{channel}"
+    where = "" if behind == 0 else str(behind) if behind > 0 else f"_ahead{-behind}"
+    return f"position{where}_{channel}"

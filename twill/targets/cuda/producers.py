@@ -4,6 +4,8 @@ Takes an `Emitter` and a statement that fills; gives lines of C++. Raises TwillE
 be copied.
 """
 
+from dataclasses import replace
+
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import Op, Tensor, Value
 from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
@@ -13,7 +15,15 @@ from twill.targets.cuda.barriers import fenced_by_producer
 from twill.targets.cuda.copies import Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import refuse, sequence
-from twill.targets.cuda.emitter import FIRST, PAIR_RANK, Emitter, box_coordinates, indented, map_pointer
+from twill.targets.cuda.emitter import (
+    FIRST,
+    ISSUER,
+    PAIR_RANK,
+    Emitter,
+    box_coordinates,
+    indented,
+    map_pointer,
+)
 from twill.targets.cuda.expressions import atom, bare, plus, times
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.local_channels import reused_behind_a_wait
@@ -32,7 +42,30 @@ from twill.warp.dataflow import into_shared
 
 
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
-    """One warp waits for an empty slot and starts the loads; or all threads start copies."""
+    """One warp waits for an empty slot and starts the loads; or all threads start copies. In a group that
+    reads the slot too, for an iteration that there is."""
+    if not it.slots:
+        return _every(emitter, it)
+    released = replace(it.at.iteration, offset=it.at.iteration.offset + it.slots)
+    conditions = emitter.exists(it.at.iteration)
+    conditions += emitter.exists(released) if released.base == "newest" else []
+    lines = _every(emitter, it)
+    return [f"if ({' && '.join(conditions)}) {{", *indented(lines), "}"] if conditions else lines
+
+
+def first_loads(emitter: Emitter, it: Pipelined) -> list[str]:
+    """Before a loop: the first loads of a group that reads what it loads, to all slots."""
+    most = max((one.slots for one in it.filled), default=0)
+    lines = list[str]()
+    for one in it.filled:
+        own = _every(emitter, one)
+        lines += own if one.slots == most else [f"if (i < {one.slots}) {{", *indented(own), "}"]
+    head = ["#pragma unroll 1", f"for (int32_t i = 0; i < min(n, {most}); ++i) {{"]
+    return [*head, *indented(lines), "}"] if lines else []
+
+
+def _every(emitter: Emitter, it: ProducerLoad) -> list[str]:
+    """The load of an iteration that there is."""
     n = emitter.positions.of(it.channel, it.at.iteration)
     if emitter.program.channel(it.channel).filled_by == "cp_async":
         return _copied_by_threads(emitter, it, n)
@@ -50,7 +83,10 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     start = ["if (thread.leader) {", *indented([*fence, expect, *lines]), "}"]
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     if not inside:
-        return [head, acquire, *start]
+        several = emitter.group.warps > 1 and not emitter.group.only_moves
+        return (
+            [head, f"{ISSUER} {{", *indented([acquire, *start]), "}"] if several else [head, acquire, *start]
+        )
     full = f"{channel_name(it.channel)}.full({n})"
     copied = [*_filled(emitter, it, n), f"cp_async_arrive_too({full});", "__syncwarp();"]
     copied.append(f"if (thread.leader) mbarrier_arrive({full});")

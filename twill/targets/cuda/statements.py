@@ -65,7 +65,7 @@ from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import NOTHING_KEPT, kept
-from twill.targets.cuda.producers import kept_in_loop, producer_load, producer_store
+from twill.targets.cuda.producers import first_loads, kept_in_loop, producer_load, producer_store
 from twill.targets.cuda.register_tiles import held
 from twill.targets.cuda.tile_stores import store_tile
 
@@ -220,6 +220,7 @@ def _pipelined(emitter: Emitter, it: Pipelined) -> list[str]:
         f"const int32_t n = {name};",
     ]
     lines += kept_in_loop(emitter, it)
+    lines += first_loads(emitter, it)
     whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
     emitter.mma.restart()
     least, emitter.least = emitter.least, 0

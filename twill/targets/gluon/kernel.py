@@ -157,6 +157,12 @@ def _refuse(program: Program) -> None:
                 program.function.location,
                 help="leave --persistent out, or write the kernel as a loop over tiles",
             )
+    if any(one.multistage for one in program.groups):
+        raise TwillError(
+            "a group that computes and loads is not exported",
+            program.function.location,
+            help="leave --multistage out",
+        )
 
 
 def _refuse_handed_over(program: Program) -> None:

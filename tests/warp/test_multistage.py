@@ -1,0 +1,134 @@
+"""One group that computes and loads: its program, what is refused, and what its PTX computes."""
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from tests.kernels.programs import changed, loops, program
+from twill.diagnostics import TwillError
+from twill.emulate.build import Build, Request, run, wrong
+from twill.emulate.host import compiled
+from twill.ir.program import Program, WarpProgram
+from twill.ir.statements import ConsumerRelease, Pipelined, ProducerLoad, Statement, walk
+from twill.launch.build import RUNTIME
+from twill.launch.describe import manifest
+from twill.simulate.check import check
+from twill.simulate.explore import explore, same
+from twill.simulate.protocol import HazardError
+from twill.targets import target
+from twill.targets.gluon.kernel import source as gluon
+from twill.targets.tilelang import schedule
+from twill.warp.plan import Options
+from twill.warp.validate import validate
+
+COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
+MULTISTAGE = Options(multistage=True)
+
+
+def _loop(made: Program) -> tuple[WarpProgram, Pipelined]:
+    (group,) = made.groups
+    return group, next(one for one in walk(group.body) if isinstance(one, Pipelined))
+
+
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS])
+def test_the_group_that_computes_fills_every_slot(kernel: str) -> None:
+    made = changed(kernel, MULTISTAGE)
+    group, loop = _loop(made)
+    assert made.launch.threads == 32 * group.warps < program(kernel).launch.threads
+    assert made.launch.even
+    assert not group.only_moves
+    for channel in made.channels:
+        assert channel.producer == group.id
+        assert channel.consumers == (group.id,)
+    assert {(one.channel, one.slots) for one in loop.filled} == {(one.id, one.depth) for one in made.channels}
+    validate(made, loops(kernel)[1][0].machine.limits)
+
+
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS])
+def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
+    made = changed(kernel, MULTISTAGE)
+    _, loop = _loop(made)
+    parts = loop.steady, loop.short or loop.steady
+    for before, load in ((one, part[i + 1]) for part in parts for i, one in enumerate(part[:-1])):
+        if not isinstance(before, ConsumerRelease):
+            continue
+        assert isinstance(load, ProducerLoad)
+        assert load.channel == before.channel
+        assert load.slots == made.channel(load.channel).depth
+        assert before.at.iteration.offset - load.at.iteration.offset == load.slots
+
+
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS])
+def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
+    made = changed(kernel, MULTISTAGE)
+    for trips in range(made.channels[0].depth + 4):
+        assert explore(made, same(trips)).complete
+    assert check(made, lambda what: None).values
+
+
+def test_loads_of_an_iteration_share_a_barrier() -> None:
+    """Tiles and vectors alike: in the kernel with a group that loads, each has one of its own."""
+    assert len(program(VECTORS).channels) > len(changed(VECTORS, MULTISTAGE).channels) == 1
+
+
+def _without(part: tuple[Statement, ...], left: type) -> tuple[Statement, ...]:
+    return tuple(one for one in part if not isinstance(one, left))
+
+
+def test_a_load_before_the_release_of_its_slot_is_found() -> None:
+    made = changed(COPIES, MULTISTAGE)
+    group, loop = _loop(made)
+    loads = tuple(one for one in loop.steady if isinstance(one, ProducerLoad))
+    early = replace(loop, steady=(*loads, *_without(loop.steady, ProducerLoad)))
+    body = tuple(early if one is loop else one for one in group.body)
+    with pytest.raises(HazardError, match=r"deadlock|before group"):
+        explore(replace(made, groups=(replace(group, body=body),)), same(made.channels[0].depth + 3))
+
+
+def test_a_load_that_is_left_out_is_found() -> None:
+    made = changed(COPIES, MULTISTAGE)
+    group, loop = _loop(made)
+    body = tuple(replace(loop, filled=()) if one is loop else one for one in group.body)
+    with pytest.raises(HazardError, match="deadlock"):
+        explore(replace(made, groups=(replace(group, body=body),)), same(3))
+
+
+@pytest.mark.parametrize(
+    ("kernel", "why"),
+    [
+        ("dequantized", "2 groups compute"),
+        ("bytewise", "a tile passes through registers"),
+        ("matmul_half.sm100", "one group that computes and loads"),
+        ("unrolled", "shared memory"),
+    ],
+)
+def test_what_is_refused(kernel: str, why: str) -> None:
+    with pytest.raises(TwillError, match=why):
+        changed(kernel, MULTISTAGE)
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS])
+def test_the_ptx_computes_the_same(kernel: str) -> None:
+    """With fewer iterations than slots and with more, in several orders of what is asynchronous."""
+    made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
+    described = manifest(made, scheduled, dict.fromkeys((one.loop.path for one in scheduled), 1.0))
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "kernel.cu").write_text(target("sm90").source(made))
+        library = compiled(Path(folder) / "kernel.cu", Path(folder), [RUNTIME], "90a")
+        built = Build(described, made.function, library)
+        for k, schedule in ((64, 0), (512, 1), (512, 2)):
+            compared = run(built, Request({"M": 128, "N": 128, "K": k}, schedule=schedule))
+            assert wrong(built, compared) is None, compared
+            assert sum(one.values for one in compared) > 1000
+
+
+def test_what_other_compilers_can_not_express_is_refused() -> None:
+    made = changed(COPIES, MULTISTAGE)
+    with pytest.raises(TwillError, match="a group that computes and loads"):
+        gluon(made)
+    with pytest.raises(TwillError, match="a group that computes and loads"):
+        schedule(made, loops(COPIES)[1])

@@ -1,0 +1,106 @@
+"""Loads by the group that computes: multistage pipelining without warp specialization.
+
+Takes the groups and tasks of a kernel in which one group computes; gives them with the loads in that group,
+and the statements of its loops with them. All slots of a channel are filled before the first iteration, and
+each again as soon as the group has released it, with the tile that is so many iterations on as the channel
+has slots. A thread block then has fewer warps and starts sooner, so that an SM holds more blocks; but the
+loads take issue slots and registers of the group, which also waits for all of its warps to release a slot.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from twill.ir.operands import At, Iteration, Read, Register
+from twill.ir.schedule import Group as Granted
+from twill.ir.statements import ConsumerRelease, ProducerLoad, Statement, TileLoad
+from twill.warp.channels import ChannelPlan
+from twill.warp.dataflow import Code, loaded
+from twill.warp.events import fills_for_itself, loads
+from twill.warp.kernel import Group
+from twill.warp.pipelined_loops import LoopDraft
+from twill.warp.plan import PlannedLoop
+from twill.warp.target import Statements, Target
+from twill.warp.tasks import Task
+from twill.warp.thread_block import only_moves
+
+
+def merged(
+    code: Code, target: Target, parts: Sequence[PlannedLoop], granted: Sequence[Granted]
+) -> tuple[tuple[PlannedLoop, ...], tuple[Granted, ...]]:
+    """The loops with their loads in the group that computes, and that group alone. Raises TwillError for a
+    kernel whose loads can not be there."""
+    computing = [group for group in granted if not only_moves(group)]
+    where = parts[0].scheduled.loop.op
+    if len(computing) != 1 or target.completion != "commit group":
+        what = f"{len(computing)} groups compute" if len(computing) != 1 else f"{target.name} has none"
+        raise code.refuse(f"one group that computes and loads: {what}", where)
+    (group,) = computing
+    for refused in (task for part in parts for task in part.tasks if task.group != group.id):
+        if why := _stays(code, refused):
+            raise code.refuse(f"the group that computes can not load too: {why}", code.ops[refused.ops[-1]])
+    moved = (
+        replace(part, tasks=tuple(replace(task, group=group.id) for task in part.tasks)) for part in parts
+    )
+    return tuple(moved), (group,)
+
+
+def _stays(code: Code, task: Task) -> str:
+    """Why a task of another group can not be executed some iterations ahead; nothing where it can."""
+    if not any(code.loads(code.ops[index]) for index in task.ops):
+        return "another group does more than to load"
+    if any(index in code.through_registers for index in task.ops):
+        return "a tile passes through registers"
+    if task.writes:
+        return "offsets are carried from load to load"
+    if any(leaf.distance is not None or loaded(code, leaf.value) for leaf in task.leaves):
+        return "what is loaded in the loop says from where"
+    return ""
+
+
+def with_loads(draft: LoopDraft) -> LoopDraft:
+    """The loop with the loads of its group: the first of each slot, and one behind every release."""
+    group, made = draft.group, draft.statements
+    own = {one.id: one for one in group.kernel.channels if fills_for_itself(group, one)}
+    own = {name: one for name, one in own.items() if any(True for _ in loads(group, one))}
+    if not own or made is None:
+        return draft
+    first = tuple(_load(group, channel, At(Iteration("newest"))) for channel in own.values())
+
+    def filling(part: Statements) -> Statements:
+        return tuple(step for one in part for step in (one, *_refilled(group, own.get(_released(one)), one)))
+
+    return replace(
+        draft,
+        statements=replace(
+            made,
+            filled=first,
+            prologue=filling(made.prologue),
+            steady=filling(made.steady),
+            epilogue=filling(made.epilogue),
+            short=filling(made.short),
+        ),
+    )
+
+
+def _released(statement: Statement) -> str:
+    return statement.channel if isinstance(statement, ConsumerRelease) else ""
+
+
+def _refilled(group: Group, channel: ChannelPlan | None, release: Statement) -> Iterator[Statement]:
+    """The load to a slot that has been released, of an iteration that there may be."""
+    if channel is None or not isinstance(release, ConsumerRelease):
+        return
+    base, offset = release.at.iteration.base, release.at.iteration.offset
+    offset += channel.depth if base == "first" else -channel.depth
+    if base != "last" or offset >= 0:
+        yield _load(group, channel, replace(release.at, iteration=Iteration(base, offset)))
+
+
+def _load(group: Group, channel: ChannelPlan, at: At) -> ProducerLoad:
+    """The load of all tiles of a slot. What it reads is the same in every iteration."""
+    made = list[TileLoad]()
+    for tensor, task, index in loads(group, channel):
+        reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
+        made.append(TileLoad(tensor, task.ops, reads, group.code.copies.get(index, 0)))
+    size = sum(tensor.bytes for tensor in channel.tensors)
+    return ProducerLoad(channel.id, tuple(made), size, at, slots=channel.depth)
