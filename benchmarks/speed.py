@@ -2,12 +2,14 @@
 without drawings.
 
     python benchmarks/speed.py --runs 1   # every loop once in both conditions, at most 15 minutes
+    python benchmarks/speed.py --runs 1 --resume          # what a run that was ended did not come to
+    python benchmarks/speed.py --runs 1 --only gemm.sm90  # renew that row alone
     python benchmarks/speed.py --runs 10 --minutes 150 --variants 10 --printed 60
-    python benchmarks/speed.py --only gemm.sm90 --runs 3 --printed 5 --out part.md
 
 Each loop is run several times alone, and as often beside a load that keeps the cores busy: answer and status
-are to be the same. Run it on a quiet machine. A loop that fails has a row that says so, the file is written
-after every loop, and what does not fit into `--minutes` is named. The paper's encoding, as printed, runs on
+are to be the same. Run it on a quiet machine. Runs are kept in a JSON file beside the report, both of which
+are written after every loop, so that rows are renewed one by one. A loop that fails has a row that says so,
+and what does not fit into `--minutes` keeps the row that it has. The paper's encoding, as printed, runs on
 the same problem in normalized units, for which it needs small numbers.
 """
 
@@ -24,13 +26,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
-from typing import Any
 
 import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measure import ask, machine, seconds, table
+from speed_record import Measured, Outcome, Run, known, saved
 
 import twill
 from benchmarks.paper_encoding import algorithm1
@@ -95,22 +97,7 @@ LOOPS = (
     *(Loop(f"{name}_eight.sm100", 60, None, RULES_OFF, "benchmarks") for name in ("fa_fwd", "fa_bwd")),
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """One command: how long it took, when the last of its loops had the interval that it ends with, and what
-    it wrote."""
-
-    wall: float
-    answered: float | None
-    schedules: tuple[Mapping[str, Any], ...]
-    failed: str = ""
-    """Its last words, where it did not end well."""
-
-    @property
-    def outcome(self) -> tuple[tuple[object, ...], ...]:
-        """What must not depend on how busy the machine is: interval, proven bound and status of each loop."""
-        return tuple((one["interval"], one["bounds"]["proved"], one["status"]) for one in self.schedules)
+LOOPS_BY_NAME = {loop.name: loop for loop in LOOPS}
 
 
 def run(loop: Loop, limit: float) -> Run:
@@ -132,11 +119,11 @@ def run(loop: Loop, limit: float) -> Run:
         last.cancel()
         wall = time.monotonic() - begin
         files = sorted(Path(folder).rglob("schedule.json"))
-        schedules = tuple(json.loads(file.read_text(encoding="utf-8")) for file in files)
+        loops = tuple(Outcome.of(json.loads(file.read_text(encoding="utf-8"))) for file in files)
         reached = answers(lines)
-        answered = max(reached.values()) if len(reached) == len(schedules) > 0 else None
+        answered = max(reached.values()) if len(reached) == len(loops) > 0 else None
         failed = f"exit status {code}: {lines[-1][1].strip() if lines else ''}" if code or not files else ""
-        return Run(wall, answered, schedules, failed)
+        return Run(wall, answered, loops, failed)
 
 
 def answers(lines: Iterable[tuple[float, str]]) -> dict[str, float]:
@@ -182,40 +169,46 @@ class Plan:
     limit: float
     beside: int
     end: float
+    made: str
+    """Machine, versions and day."""
 
     @property
     def over(self) -> bool:
         return time.monotonic() > self.end
 
 
-@dataclass(frozen=True, slots=True)
-class Measured:
-    """A loop's runs alone and beside a load; none where there was no time."""
-
-    loop: Loop
-    alone: tuple[Run, ...] = ()
-    busy: tuple[Run, ...] = ()
-
-
 def again(one: Measured, plan: Plan) -> Measured:
     """The loop once more in both conditions."""
-    print(one.loop.name, file=sys.stderr, flush=True)
-    alone = (*one.alone, run(one.loop, plan.limit))
-    if not plan.beside:
-        return replace(one, alone=alone)
+    print(one.name, file=sys.stderr, flush=True)
+    loop = LOOPS_BY_NAME[one.name]
+    alone = (*one.alone, run(loop, plan.limit))
     with load(plan.beside):
-        return replace(one, alone=alone, busy=(*one.busy, run(one.loop, plan.limit)))
+        busy = (run(loop, plan.limit),) if plan.beside else ()
+    return Measured(one.name, plan.made, alone, (*one.busy, *busy))
 
 
-def rounds(chosen: Sequence[Loop], plan: Plan) -> Iterator[tuple[Measured, ...]]:
-    """All that is known after each loop of each round; rounds, so that every loop is run before one is run
-    again."""
-    found = {loop: Measured(loop) for loop in chosen}
-    for loop in [*chosen] * plan.runs:
-        if plan.over:
-            return
-        found[loop] = again(found[loop], plan)
-        yield tuple(found.values())
+def rounds(chosen: Sequence[Loop], plan: Plan, begun: Mapping[str, Measured]) -> Iterator[Measured]:
+    """A loop with all its runs after each of them; rounds, so that every loop is run before one is run again.
+    The runs that have `begun` count."""
+    found = {loop.name: begun.get(loop.name, Measured(loop.name)) for loop in chosen}
+    for count in range(plan.runs):
+        for one in [one for one in found.values() if len(one.alone) <= count]:
+            if plan.over:
+                return
+            found[one.name] = again(one, plan)
+            yield found[one.name]
+
+
+def renewed(chosen: Sequence[Loop], plan: Plan, out: Path, *, resume: bool) -> None:
+    """Report and record with new runs of these loops, written after each; those of the others are kept."""
+    record = out.with_suffix(".json")
+    found = known(record)
+    begun = {name: one for name, one in found.items() if not plan.beside or len(one.alone) == len(one.busy)}
+    for one in rounds(chosen, plan, begun if resume else {}):
+        found[one.name] = one
+        every = [found.get(loop.name, Measured(loop.name)) for loop in LOOPS]
+        record.write_text(saved(every), encoding="utf-8")
+        out.write_text(report(plan, every), encoding="utf-8")
 
 
 def spread(times: Sequence[float | None]) -> str:
@@ -235,7 +228,7 @@ LOADED = ("loop", "answer s", "proof s", "same answer")
 
 def row(loop: Loop, runs: Sequence[Run]) -> tuple[object, ...]:
     """A loop alone on the machine."""
-    broken = next((run.failed for run in runs if run.failed), None if runs else "not run: no time left")
+    broken = next((run.failed for run in runs if run.failed), None if runs else "not run")
     if broken is not None:
         return (loop.name, len(runs), *["-"] * (len(HEAD) - 3), broken)
     one = runs[0]
@@ -248,7 +241,7 @@ def row(loop: Loop, runs: Sequence[Run]) -> tuple[object, ...]:
     return (
         loop.name,
         len(runs),
-        _each(len(schedule["ops"]) for schedule in one.schedules),
+        _each(loop.ops for loop in one.loops),
         *(_each(part) for part in zip(*one.outcome, strict=True)),
         spread([run.answered for run in runs]),
         spread([run.wall for run in runs]),
@@ -263,7 +256,7 @@ def _each(parts: Iterable[object]) -> str:
 
 def loaded(loop: Loop, alone: Sequence[Run], busy: Sequence[Run]) -> tuple[object, ...]:
     """The same loop beside a load."""
-    broken = next((run.failed for run in busy if run.failed), None if busy else "not run: no time left")
+    broken = next((run.failed for run in busy if run.failed), None if busy else "not run")
     if broken is not None:
         return loop.name, "-", "-", broken
     outcomes = {run.outcome for run in (*alone, *busy)}
@@ -332,21 +325,34 @@ PRINTED_HEAD = ("loop", "I here", "status", "s", "I printed", "s printed", "time
 
 def report(plan: Plan, found: Sequence[Measured]) -> str:
     """The tables of the loops."""
+    runs = max((len(one.alone) for one in found), default=0)
+    loops = [(LOOPS_BY_NAME[one.name], one) for one in found]
     parts = [
         "# Speed\n",
-        f"Made by `python benchmarks/speed.py --runs {plan.runs}`: {machine()}\n",
-        f"Median of up to {plan.runs} runs (least to most): seconds from the start of the command until every"
+        f"Made by `python benchmarks/speed.py --runs {plan.runs}`: {_made(found)}\n",
+        f"Median of up to {runs} runs (least to most): seconds from the start of the command until every"
         " loop has the interval that it ends with, and until the files are written, with a limit of"
         f" {plan.limit:g} s for the search of a loop; `to be` is what they are to take. Python has compiled"
         " Twill before, as an installation does.\n",
-        table(HEAD, (row(one.loop, one.alone) for one in found)),
+        table(HEAD, (row(loop, one.alone) for loop, one in loops)),
     ]
-    if plan.beside:
+    if any(one.busy for one in found):
         parts += [
-            f"## Beside {plan.beside} busy processes\n",
-            table(LOADED, (loaded(one.loop, one.alone, one.busy) for one in found)),
+            f"## Beside {plan.beside or 'some'} busy processes\n",
+            table(LOADED, (loaded(loop, one.alone, one.busy) for loop, one in loops)),
         ]
     return "\n".join(parts)
+
+
+def _made(found: Sequence[Measured]) -> str:
+    """On which machine and when; which rows, where it was not the same for all."""
+    made = dict[str, list[str]]()
+    for one in found:
+        if one.made:
+            made.setdefault(one.made, []).append(one.name)
+    *few, (most, _) = sorted(made.items(), key=lambda one: len(one[1])) or [("", [])]
+    others = (f" ({', '.join(names)}: {where.rstrip('.')})" for where, names in few)
+    return most + "".join(others)
 
 
 def comparison(chosen: Sequence[Loop], limit: float) -> str:
@@ -368,7 +374,7 @@ def forward(limit: float) -> str:
     "--only",
     multiple=True,
     type=click.Choice([loop.name for loop in LOOPS]),
-    help="Loops to run; all by default.",
+    help="Loops to run; all by default. The rows of others are kept.",
 )
 @click.option(
     "--printed",
@@ -387,6 +393,7 @@ def forward(limit: float) -> str:
     help="Seconds for each query about the paper's variants; 0 for none.",
 )
 @click.option("--runs", type=click.IntRange(1, 100), default=10, show_default=True, help="Runs of each loop.")
+@click.option("--resume", is_flag=True, help="Keep the runs on record, and make those that are missing.")
 @click.option("--limit", type=float, default=60.0, show_default=True, help="Seconds for each loop's search.")
 @click.option("--minutes", type=float, default=15.0, show_default=True, help="No run begins after these.")
 @click.option("--beside", type=int, default=2, show_default=True, help="Busy processes of the load.")
@@ -401,6 +408,7 @@ def main(
     printed_limit: float,
     variants_limit: float,
     runs: int,
+    resume: bool,
     limit: float,
     minutes: float,
     beside: int,
@@ -408,9 +416,8 @@ def main(
 ) -> None:
     chosen = [loop for loop in LOOPS if not only or loop.name in only]
     with compiled(limit):
-        plan = Plan(runs, limit, beside, time.monotonic() + 60 * minutes)
-        for found in rounds(chosen, plan):
-            out.write_text(report(plan, found), encoding="utf-8")
+        plan = Plan(runs, limit, beside, time.monotonic() + 60 * minutes, machine())
+        renewed(chosen, plan, out, resume=resume)
     sections: list[tuple[float, Callable[[], str]]] = [
         (variants_limit, lambda: forward(variants_limit)),
         (printed_limit, lambda: comparison(chosen, printed_limit)),
