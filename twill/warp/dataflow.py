@@ -338,9 +338,11 @@ def loaded(code: Code, value: Value) -> Op | None:
 
 
 def zero(code: Code, value: Value) -> bool:
-    """A constant tile of zeros."""
+    """A constant tile of zeros, of numbers with a point or whole ones."""
     maker = code.maker(value)
-    return maker is not None and role(maker) == "constant" and "dense<0.000000e+00>" in _text(code, maker)
+    if maker is None or role(maker) != "constant":
+        return False
+    return any(zeros in _text(code, maker) for zeros in ("dense<0.000000e+00>", "dense<0>"))
 
 
 def invariant(code: Code, loop: Loop, value: Value) -> bool:

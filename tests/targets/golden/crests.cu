@@ -37,8 +37,6 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 128;
         }
-        #pragma unroll
-        for (int i_ = 0; i_ < 64; ++i_) acc_4[i_] = 0;
         trips_0 = max(0, (K + 127) / 128);
         {
             // crests/for.0: 2 stages, an iteration every 512 cycles
@@ -49,9 +47,8 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_5_acc_7.slot(count_acc_5_acc_7) + 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_5_acc_7.slot(count_acc_5_acc_7) + thread.warpgroup * 8192);
-                    registers_fence(acc_4);
                     wgmma_fence();
-                    wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
                     wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
@@ -65,7 +62,6 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_5_acc_7.slot(position_acc_5_acc_7) + 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_5_acc_7.slot(position_acc_5_acc_7) + thread.warpgroup * 8192);
-                        registers_fence(acc_4);
                         wgmma_fence();
                         wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_s8_n128(acc_4, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -81,6 +77,10 @@ crests_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_con
                 wgmma_wait<0>();
                 registers_fence(acc_4);
                 channel_acc_5_acc_7.consumer_release(count_acc_5_acc_7 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_4[i_] = 0;
             }
         }
         count_acc_5_acc_7 += trips_0;

@@ -40,8 +40,6 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
             const int32_t get_program_id_2_ = int32_t(blockIdx.y);
             muli_3 = get_program_id_2_ * 64;
         }
-        #pragma unroll
-        for (int i_ = 0; i_ < 64; ++i_) acc_3[i_] = 0;
         trips_0 = max(0, (K + 127) / 128);
         {
             // matmul_into/for.0: 2 stages, an iteration every 256 cycles
@@ -52,10 +50,9 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_4_acc_6.slot(count_acc_4_acc_6) + 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_4_acc_6.slot(count_acc_4_acc_6));
-                    registers_fence(acc_3);
                     wgmma_fence();
-                    wgmma_s8_n64(part<0, 2>(acc_3), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_s8_n64(part<1, 2>(acc_3), descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_s8_n64(part<0, 2>(acc_3), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_s8_n64(part<1, 2>(acc_3), descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_s8_n64(part<0, 2>(acc_3), descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_s8_n64(part<1, 2>(acc_3), descriptor_advance(descriptor_a, 8224), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_s8_n64(part<0, 2>(acc_3), descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
@@ -72,7 +69,6 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_4_acc_6.slot(position_acc_4_acc_6) + 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_4_acc_6.slot(position_acc_4_acc_6));
-                        registers_fence(acc_3);
                         wgmma_fence();
                         wgmma_s8_n64(part<0, 2>(acc_3), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_s8_n64(part<1, 2>(acc_3), descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 0), 1);
@@ -92,6 +88,10 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                 wgmma_wait<0>();
                 registers_fence(acc_3);
                 channel_acc_4_acc_6.consumer_release(count_acc_4_acc_6 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_3[i_] = 0;
             }
         }
         count_acc_4_acc_6 += trips_0;

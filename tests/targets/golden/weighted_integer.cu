@@ -165,8 +165,6 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
             const int32_t get_program_id_10_ = int32_t(blockIdx.y);
             muli_11 = get_program_id_10_ * 64;
         }
-        #pragma unroll
-        for (int i_ = 0; i_ < 32; ++i_) acc_10[i_] = 0;
         trips_0 = max(0, (K + 63) / 64);
         {
             // weighted/for.0: 2 stages, an iteration every 194 cycles
@@ -200,9 +198,8 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                 {
                     const uint64_t descriptor_b = matrix_descriptor<64>(channel_y_27.slot(count_y_27));
                     const uint64_t descriptor_a = matrix_descriptor<64>(channel_twill_operand50.slot(count_twill_operand50));
-                    registers_fence(acc_10);
                     wgmma_fence();
-                    wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_commit();
                 }
@@ -239,7 +236,6 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     {
                         const uint64_t descriptor_b = matrix_descriptor<64>(channel_y_27.slot(count_y_27 + i));
                         const uint64_t descriptor_a = matrix_descriptor<64>(channel_twill_operand50.slot(count_twill_operand50 + i));
-                        registers_fence(acc_10);
                         wgmma_fence();
                         wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_s8_n64(acc_10, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -249,6 +245,10 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                 wgmma_wait<0>();
                 registers_fence(acc_10);
                 channel_y_27.consumer_release(count_y_27 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) acc_10[i_] = 0;
             }
         }
         count_x_16 += trips_0;

@@ -198,8 +198,6 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, int8_t* a, int8
             const int32_t addi_16_ = K + 63;
             divsi_17 = addi_16_ / 64;
         }
-        #pragma unroll
-        for (int i_ = 0; i_ < 64; ++i_) acc_26[i_] = 0;
         trips_0 = max(0, divsi_17);
         {
             // wrapped/for.0: 2 stages, an iteration every 669 cycles
@@ -211,10 +209,9 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, int8_t* a, int8
                 {
                     const uint64_t descriptor_b = matrix_descriptor<64>(channel_x_33_y_37.slot(count_x_33_y_37) + 8192);
                     const uint64_t descriptor_a = matrix_descriptor<64>(channel_x_33_y_37.slot(count_x_33_y_37));
-                    registers_fence(acc_26);
                     wgmma_fence();
-                    wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4128), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_commit();
@@ -228,7 +225,6 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, int8_t* a, int8
                     {
                         const uint64_t descriptor_b = matrix_descriptor<64>(channel_x_33_y_37.slot(position_x_33_y_37) + 8192);
                         const uint64_t descriptor_a = matrix_descriptor<64>(channel_x_33_y_37.slot(position_x_33_y_37));
-                        registers_fence(acc_26);
                         wgmma_fence();
                         wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 1);
@@ -244,6 +240,10 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, int8_t* a, int8
                 wgmma_wait<0>();
                 registers_fence(acc_26);
                 channel_x_33_y_37.consumer_release(count_x_33_y_37 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_26[i_] = 0;
             }
         }
         count_x_33_y_37 += trips_0;
@@ -479,8 +479,6 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
             const int32_t addi_16_ = K + 63;
             divsi_17 = addi_16_ / 64;
         }
-        #pragma unroll
-        for (int i_ = 0; i_ < 64; ++i_) acc_26[i_] = 0;
         trips_0 = max(0, divsi_17);
         {
             // wrapped/for.0: 2 stages, an iteration every 669 cycles
@@ -492,10 +490,9 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                 {
                     const uint64_t descriptor_b = matrix_descriptor<64>(channel_x_33_y_37.slot(count_x_33_y_37) + 8192);
                     const uint64_t descriptor_a = matrix_descriptor<64>(channel_x_33_y_37.slot(count_x_33_y_37));
-                    registers_fence(acc_26);
                     wgmma_fence();
-                    wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
-                    wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4128), descriptor_advance(descriptor_b, 32), 1);
                     wgmma_commit();
@@ -509,7 +506,6 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                     {
                         const uint64_t descriptor_b = matrix_descriptor<64>(channel_x_33_y_37.slot(position_x_33_y_37) + 8192);
                         const uint64_t descriptor_a = matrix_descriptor<64>(channel_x_33_y_37.slot(position_x_33_y_37));
-                        registers_fence(acc_26);
                         wgmma_fence();
                         wgmma_s8_n64(part<0, 2>(acc_26), descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
                         wgmma_s8_n64(part<1, 2>(acc_26), descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 0), 1);
@@ -525,6 +521,10 @@ wrapped_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K
                 wgmma_wait<0>();
                 registers_fence(acc_26);
                 channel_x_33_y_37.consumer_release(count_x_33_y_37 + n - 1);
+            }
+            if (n == 0) {
+                #pragma unroll
+                for (int i_ = 0; i_ < 64; ++i_) acc_26[i_] = 0;
             }
         }
         count_x_33_y_37 += trips_0;
