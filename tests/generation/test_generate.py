@@ -332,3 +332,23 @@ def test_a_kernel_whose_overlap_is_wrong_has_none(monkeypatch: pytest.MonkeyPatc
     (warning,) = made.program.warnings
     assert warning.startswith("one iteration is in flight at a time: a slot holds nothing")
     assert f"// {warning}" in made.cuda
+
+
+@pytest.mark.parametrize(
+    ("kernel", "first"), [("matmul_bands", "8 warps that hold tiles"), ("chunked", "2 warp groups")]
+)
+def test_fewer_groups_come_before_more_warps_that_would_share_rows(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, first: str
+) -> None:
+    """Eight warps divide the columns of 64 rows."""
+    inputs = Inputs(f"tests/kernels/ttgir/{kernel}.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
+    made = generate(inputs, OPTIONS)
+    launch = replace(made.program.launch, blocks=1)
+    monkeypatch.setattr(retries, "_fewer_groups", lambda *_: (2,))
+    alone = replace(made, program=replace(made.program, launch=launch))
+    tried = [one.what for one in retries.retries(inputs, OPTIONS, alone, 1.0, lambda *_: None, solved)]
+    wanted = ["8 warps that hold tiles", "2 warp groups"]
+    assert sorted((one for one in tried if one in wanted), key=lambda one: one != first) == [
+        one for one in tried if one in wanted
+    ]
+    assert set(wanted) <= set(tried)
