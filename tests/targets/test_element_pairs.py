@@ -1,14 +1,17 @@
 """Arithmetic on two elements at once."""
 
 import operator
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from tests.kernels.programs import cuda
-from twill.targets.cuda.element_pairs import Paired, pair
+from twill.extract.reader.ttgir import read
+from twill.targets.cuda.element_pairs import Paired, pair, paired
 from twill.targets.cuda.register_tiles import AnyPoint
 
 
@@ -34,6 +37,18 @@ def test_words_that_are_packed_already_are_taken_as_they_are() -> None:
     made = pair("f16", product, "0", "1")  # pyright: ignore[reportArgumentType]
     assert made == (
         "multiply_f16x2(halves(half_of(x[0 / 2], 0 % 2), half_of(x[1 / 2], 1 % 2)), pack_f16(f(0), f(1)))"
+    )
+
+
+def test_sums_of_products_that_round_once_are_computed_in_pairs() -> None:
+    text = Path("tests/kernels/ttgir/dequantized.sm90.ttgir").read_text()
+    product = re.compile(r"arith\.mulf (%\w+), (%\w+) (: tensor<[0-9x]*xf16)")
+    (function, *_) = read(product.sub(r"math.fma \1, \2, \2 \3", text), "fused.ttgir").functions
+    op = next(one for one in function.walk() if one.name == "math.fma")
+    operands = [lambda point, name=name: f"float({name}[{point}])" for name in "abc"]
+    made = paired(op, operands, lambda point: "unused", frozenset(), floats=False)
+    assert pair("f16", made, "0", "1") == (  # pyright: ignore[reportArgumentType]
+        "fma_f16x2(pack_f16(a[0], a[1]), pack_f16(b[0], b[1]), pack_f16(c[0], c[1]))"
     )
 
 

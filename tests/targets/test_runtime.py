@@ -291,3 +291,39 @@ def _has_nan(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
     halves = words.view(np.uint16).reshape(-1, 2)
     infinite = np.array([0x7C00, 0x7F80], np.uint16)
     return np.any((halves & 0x7FFF)[:, :, None] > infinite, axis=(1, 2))
+
+
+NEIGHBOURS = """
+#include "math.cuh"
+using namespace twill;
+
+template <class Element>
+__device__ void halves_of(uint32_t* out, uint32_t at) {
+    Element read[16];
+    uint32_t words[8];
+#pragma unroll
+    for (int i = 0; i < 4; ++i) load_elements<4>(read, i * 4, at + 16 * i);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) words[i] = pack_f16(read[2 * i & 15], read[2 * i + 1 & 15]);
+#pragma unroll
+    for (int i = 0; i < 8; ++i) out[i] = words[i];
+}
+
+extern "C" __global__ void words(uint32_t* out, uint32_t at) {
+    halves_of<__nv_fp8_e4m3>(out, at);
+    halves_of<__nv_fp8_e5m2>(out + 8, at + 64);
+}
+"""
+
+
+@needs_nvcc
+def test_neighbours_of_8_bits_are_converted_without_arithmetic_on_their_bytes(tmp_path: Path) -> None:
+    (tmp_path / "words.cu").write_text(NEIGHBOURS)
+    options = ("-std=c++17", "-arch=sm_90a", "-O3", "-ptx", f"-I{RUNTIME}", "-o", "words.ptx")
+    done = subprocess.run(
+        ["nvcc", *options, "words.cu"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+    text = (tmp_path / "words.ptx").read_text()
+    assert len(re.findall(r"cvt\.rn\.f16x2\.e[45]m[32]x2", text)) == 16
+    assert not re.findall(r"\b(?:and|or|shl|prmt)\.b\d+", text)

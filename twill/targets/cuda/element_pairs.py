@@ -1,8 +1,7 @@
-"""Arithmetic on two elements of a tile at once: add, sub and mul.f16x2; add, sub, mul and fma.rn.f32x2 of
-Blackwell.
+"""Arithmetic on two elements of a tile at once: add, sub, mul and fma.rn.f16x2, and on Blackwell .f32x2.
 
-Takes elementwise additions, subtractions and multiplications; gives `Paired` elements, which loops over
-registers print two by two: a word of f16, a float2 of float32.
+Takes elementwise additions, subtractions, multiplications and `math.fma`; gives `Paired` elements, which
+loops over registers print two by two: a word of f16, a float2 of float32.
 A f16 result that is rounded to float32 first is the one that is rounded to f16 alone: float32 has more than
 twice the bits of f16 and two (Figueroa, "When is double rounding innocuous?", 1995). A float32 multiplication
 that only an addition reads becomes part of it, as the compiler contracts single ones.
@@ -69,7 +68,8 @@ _PAIRS: Mapping[str, _Pairs] = {
     **{dtype: _Pairs(partial(_packed, pack)) for dtype, pack in PACK.items()},
     BRAIN: _Pairs(partial(_word, PACK[BRAIN])),
     HALF: _Pairs(
-        partial(_word, PACK[HALF]), {"add": "add_f16x2", "sub": "subtract_f16x2", "mul": "multiply_f16x2"}
+        partial(_word, PACK[HALF]),
+        {"add": "add_f16x2", "sub": "subtract_f16x2", "mul": "multiply_f16x2", "fma": "fma_f16x2"},
     ),
     FLOAT: _Pairs(
         _float2, {"add": "add_pair", "sub": "subtract_pair", "mul": "multiply_pair", "fma": "fma_pair"}

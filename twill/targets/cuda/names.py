@@ -97,8 +97,8 @@ divide_floor
 elect_one encode_tensor_map exchange_pairs exp2_approx exp2_clamped exp2_coefficient exp2_highest
 exp2_lowest exp2_magic
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
-bf16_of bits_mislead f16_of float_bits fence_async fence_async_shared fma_pair gathered half_of halves invert
-joined keep
+bf16_of bits_mislead f16_of float_bits fence_async fence_async_shared fma_f16x2 fma_pair gathered half_of
+halves invert joined keep
 largest_bits ldmatrix_x4 load_elements load_global load_matrices load_pair load_shared load_words log2_approx
 matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_expect mma_sync
 mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence
@@ -112,7 +112,7 @@ store_elements store_pair
 store_neighbours store_shared store_words store_words_anywhere subtract_pair swizzle
 tensor_map tensor_map_pitch tensor_map_replace
 tensor_map_size tile_elements tma_add tma_commit tma_load tma_load_multicast tma_load_pair
-tma_prefetch tma_store tma_wait tma_wait_read transpose_quad truncate_e5m2 unordered unpack_bf16
+tma_prefetch tma_store tma_wait tma_wait_read transpose_quad two_bytes truncate_e5m2 unordered unpack_bf16
 unpack_e4m3 unpack_e5m2 unpack_f16 unpair warp_index warp_mma wgmma_commit wgmma_fence wgmma_wait launch_pool
 """
 RUNTIME = frozenset(_RUNTIME.split())

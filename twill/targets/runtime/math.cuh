@@ -136,14 +136,23 @@ __device__ __forceinline__ uint32_t pack_f16(Stored low, Stored high) {
 __device__ __forceinline__ uint32_t pack_f16(__half low, __half high) {
     return __half_as_ushort(low) | uint32_t(__half_as_ushort(high)) << 16;
 }
-__device__ __forceinline__ uint32_t pack_f16(__nv_fp8_e4m3 low, __nv_fp8_e4m3 high) {
+/// The bytes of two fp8 elements. Neighbours of an array are read as they lie there: of bytes one by one the compiler shifts
+/// and masks what is in the upper half of a word, which the conversion takes as it is.
+template <class Stored>
+__device__ __forceinline__ uint16_t two_bytes(const Stored& low, const Stored& high) {
+    static_assert(sizeof(Stored) == 1, "two bytes");
+    uint16_t bytes = low.__x | high.__x << 8;
+    if (&low + 1 == &high) memcpy(&bytes, &low, sizeof(bytes));
+    return bytes;
+}
+__device__ __forceinline__ uint32_t pack_f16(const __nv_fp8_e4m3& low, const __nv_fp8_e4m3& high) {
     uint32_t packed;
-    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(packed) : "h"(uint16_t(low.__x | high.__x << 8)));
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(packed) : "h"(two_bytes(low, high)));
     return packed;
 }
-__device__ __forceinline__ uint32_t pack_f16(__nv_fp8_e5m2 low, __nv_fp8_e5m2 high) {
+__device__ __forceinline__ uint32_t pack_f16(const __nv_fp8_e5m2& low, const __nv_fp8_e5m2& high) {
     uint32_t packed;
-    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(packed) : "h"(uint16_t(low.__x | high.__x << 8)));
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(packed) : "h"(two_bytes(low, high)));
     return packed;
 }
 
@@ -243,6 +252,13 @@ TWILL_HALF_PAIR(add_f16x2, "add.rn")
 TWILL_HALF_PAIR(subtract_f16x2, "sub.rn")
 TWILL_HALF_PAIR(multiply_f16x2, "mul.rn")
 #undef TWILL_HALF_PAIR
+
+/// a * b + c, rounded once.
+__device__ __forceinline__ uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {
+    uint32_t d;
+    asm("fma.rn.f16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(a), "r"(b), "r"(c));
+    return d;
+}
 
 __device__ __forceinline__ float unpack_bf16(uint32_t packed, int half) {
     return __uint_as_float(half ? packed & 0xffff0000 : packed << 16);
