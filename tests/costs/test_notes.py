@@ -33,7 +33,18 @@ def test_loads_beyond_the_share_of_an_sm_are_noted() -> None:
     (case,) = cases(Inputs("examples/ttgir/gemm.sm90.ttgir"))
     assert case.graph is not None
     (line,) = grid_loads(case.graph, load("h200"), 1024)
-    assert line.startswith("TMA loads 48 bytes per cycle;")
-    assert "an SM gets 35, and an iteration takes 1405 cycles" in line
+    assert line.startswith("an SM loads 48 bytes per cycle;")
+    assert "L2 gives one 35, and an iteration takes 1405 cycles" in line
     assert list(grid_loads(case.graph, load("h200"), 1405)) == []
     assert list(grid_loads(case.graph, load("b200"), 512)) == []
+
+
+def test_loads_through_pointers_count_as_well() -> None:
+    """L2 gives no more to asynchronous copies of threads than to TMA."""
+    (case,) = cases(Inputs("tests/kernels/ttgir/columns.sm90.ttgir"))
+    assert case.graph is not None
+    assert {work.op for node in case.graph.nodes if node.kind == "load" for work in node.work} == {"tt.load"}
+    loaded = 8192 + 16384
+    assert list(grid_loads(case.graph, load("h200"), -(-loaded // 35))) == []
+    (line,) = grid_loads(case.graph, load("h200"), 512)
+    assert line.startswith(f"an SM loads {loaded // 512} bytes per cycle;")

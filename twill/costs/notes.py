@@ -36,21 +36,14 @@ def binding_estimates(problem: Problem, bounds: Bounds, sources: Mapping[str, st
 
 
 def grid_loads(graph: Graph, machine: Machine, interval: Time) -> Iterator[str]:
-    """Where TMA loads of one iteration need more than an SM gets when all of them load."""
+    """Where the loads of one iteration need more than L2 gives an SM when all of them load. That does not
+    depend on the instruction: one SM alone gets three times as much."""
     share = machine.loads.grid
-    loaded = sum(
-        value.tile.bytes
-        for node in graph.nodes
-        if node.kind == "load" and any(_by_tma(machine, work.op) for work in node.work)
-        for value in graph.made(node.id)
-    )
+    loads = (node.id for node in graph.nodes if node.kind == "load")
+    loaded = sum(value.tile.bytes for load in loads for value in graph.made(load))
     if share is not None and loaded > share * interval:
         yield (
-            f"TMA loads {loaded / interval:.0f} bytes per cycle; with all SMs loading and no reuse in L2 an"
-            f" SM gets {share:g}, and an iteration takes {-(-loaded // share):.0f} cycles"
+            f"an SM loads {loaded / interval:.0f} bytes per cycle; where all SMs load at once, each of them"
+            f" tiles of its own, L2 gives one {share:g}, and an iteration takes {-(-loaded // share):.0f}"
+            " cycles (tiles that several SMs load at the same time come faster)"
         )
-
-
-def _by_tma(machine: Machine, op: str) -> bool:
-    cost = machine.cost(op)
-    return cost is not None and "tma" in cost.rate

@@ -131,7 +131,8 @@ class Loads:
     """Cycles from the release of a slot to the arrival of what is loaded into it next."""
     source: str
     grid: float | None = None
-    """Bytes per cycle that TMA brings one SM when all SMs load and L2 reuses nothing; None: not measured."""
+    """Bytes per cycle that L2 gives one SM when all SMs load from it, each tiles of its own; None: not
+    measured."""
 
 
 @dataclass(frozen=True, slots=True)
