@@ -255,6 +255,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out.
     `late`: what can be is loaded behind loops."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
+    from twill.extract.rewrite.computed_ahead import computed_in_place
     from twill.extract.rewrite.copied_loads import copied_loads
     from twill.extract.rewrite.device_maps import on_the_device
     from twill.extract.rewrite.early_loads import loaded_early
@@ -289,7 +290,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
-    looped = pointer_offsets(in_loops(split_branches(kept(flat))))
+    looped = pointer_offsets(computed_in_place(in_loops(split_branches(kept(flat)))))
     plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
     addressed = lanes_down_rows(own_offsets(copied_loads(plain)))
     settled = on_the_device(loaded_late(addressed) if late else loaded_early(addressed))

@@ -54,14 +54,14 @@ def _prefetched(module: Module, loop: Loop) -> Iterator[_Prefetched]:
     given = {one.arg.id for one in loop.carried}
     for position, carried in enumerate(loop.carried):
         load = makers.get(carried.yielded.id)
-        cone = _cone(makers, load, given) if load is not None and role(load) == "pointer_load" else None
+        addresses = cone(makers, load, given) if load is not None and role(load) == "pointer_load" else None
         last = loop.body.ops[-1]
         used = any(user is last for user in users.get(carried.arg.id, ()))
-        if not cone or used or users.get(carried.result.id) or not _vector(module, carried.arg):
+        if not addresses or used or users.get(carried.result.id) or not _vector(module, carried.arg):
             continue
-        read = _argument(everywhere, cone[-1].operands[0])
+        read = _argument(everywhere, addresses[-1].operands[0])
         if not stores or (None not in {read, *written} and read not in written):
-            yield _Prefetched(position, carried, cone)
+            yield _Prefetched(position, carried, addresses)
 
 
 def _argument(makers: Mapping[int, Op], pointer: Value) -> int | None:
@@ -79,10 +79,10 @@ def _vector(module: Module, value: Value) -> bool:
     return few and type_text(module, kind) is not None
 
 
-def _cone(makers: Mapping[int, Op], load: Op, carried: set[int]) -> tuple[Op, ...] | None:
-    """What a load's addresses and mask follow from; None where that is not the induction variable and what
-    stays the same."""
-    found, waiting = {load.index: load}, list(load.operands)
+def cone(makers: Mapping[int, Op], last: Op, carried: set[int]) -> tuple[Op, ...] | None:
+    """What an operation's operands follow from, and it at last; None where that is not the induction variable
+    and what stays the same."""
+    found, waiting = {last.index: last}, list(last.operands)
     while waiting:
         value = waiting.pop()
         op = makers.get(value.id)
