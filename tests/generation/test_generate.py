@@ -344,9 +344,16 @@ def test_fewer_groups_come_before_more_warps_that_would_share_rows(
     inputs = Inputs(f"tests/kernels/ttgir/{kernel}.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
     made = generate(inputs, OPTIONS)
     launch = replace(made.program.launch, blocks=1)
-    monkeypatch.setattr(retries, "_fewer_groups", lambda *_: (2,))
+
+    def quiet(name: str, progress: object) -> None:
+        pass
+
+    def few(*_: object) -> tuple[int, ...]:
+        return (2,)
+
+    monkeypatch.setattr(retries, "_fewer_groups", few)
     alone = replace(made, program=replace(made.program, launch=launch))
-    tried = [one.what for one in retries.retries(inputs, OPTIONS, alone, 1.0, lambda *_: None, solved)]
+    tried = [one.what for one in retries.retries(inputs, OPTIONS, alone, 1.0, quiet, solved)]
     wanted = ["8 warps that hold tiles", "2 warp groups"]
     assert sorted((one for one in tried if one in wanted), key=lambda one: one != first) == [
         one for one in tried if one in wanted

@@ -12,7 +12,7 @@ import pytest
 from tests.kernels.programs import cuda
 from twill.extract.reader.ttgir import read
 from twill.targets.cuda.element_pairs import Paired, pair, paired
-from twill.targets.cuda.register_tiles import AnyPoint
+from twill.targets.cuda.register_tiles import AnyPoint, Elements
 
 
 @pytest.mark.parametrize("compute", [operator.add, operator.sub, operator.mul], ids=lambda one: one.__name__)
@@ -45,8 +45,11 @@ def test_sums_of_products_that_round_once_are_computed_in_pairs() -> None:
     product = re.compile(r"arith\.mulf (%\w+), (%\w+) (: tensor<[0-9x]*xf16)")
     (function, *_) = read(product.sub(r"math.fma \1, \2, \2 \3", text), "fused.ttgir").functions
     op = next(one for one in function.walk() if one.name == "math.fma")
-    operands = [lambda point, name=name: f"float({name}[{point}])" for name in "abc"]
-    made = paired(op, operands, lambda point: "unused", frozenset(), floats=False)
+
+    def named(name: str) -> Elements:
+        return lambda point: f"float({name}[{point}])"
+
+    made = paired(op, [named(name) for name in "abc"], named("single"), frozenset(), floats=False)
     assert pair("f16", made, "0", "1") == (  # pyright: ignore[reportArgumentType]
         "fma_f16x2(pack_f16(a[0], a[1]), pack_f16(b[0], b[1]), pack_f16(c[0], c[1]))"
     )

@@ -12,6 +12,25 @@ __global__ void __launch_bounds__(384, 1)
 branching_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_constant__ CUtensorMap map_b_desc, __half* a, __half* b, __half* c, int32_t* sizes, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    {
+        // a block with nothing to do
+        int32_t get_program_id_0;
+        int32_t muli_1;
+        int32_t muli_3;
+        bool twill_go_on_2;
+        // xori.twill_go_on_2 (tests/kernels/ttgir/branching.sm90.ttgir:39:71)
+        {
+            get_program_id_0 = int32_t(blockIdx.x);
+            muli_1 = get_program_id_0 * 128;
+            const int32_t get_program_id_2_ = int32_t(blockIdx.y);
+            muli_3 = get_program_id_2_ * 128;
+            const bool cmpi_10_ = muli_1 >= M;
+            const bool cmpi_11_ = muli_3 >= N;
+            const bool ori_12_ = cmpi_10_ | cmpi_11_;
+            twill_go_on_2 = ori_12_ ^ true;
+        }
+        if (!twill_go_on_2) return;
+    }
     const Channel<7, 32768> channel_acc_3_acc_5{memory, memory + 229376};
     if (threadIdx.x == 0) {
         channel_acc_3_acc_5.init(1, 8);

@@ -12,6 +12,19 @@ __global__ void __maxnreg__(96)
 bumped_tma_kernel(const __grid_constant__ CUtensorMap map_left_10, const __grid_constant__ CUtensorMap map_acc_15, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    {
+        // a block with nothing to do
+        int32_t row_3;
+        bool twill_go_on_2;
+        // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
+        {
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_3 = v_row_ * 128;
+            const bool cmpi_1_ = row_3 >= M;
+            twill_go_on_2 = cmpi_1_ ^ true;
+        }
+        if (!twill_go_on_2) return;
+    }
     const Channel<3, 32768> channel_left_10_acc_15{memory, memory + 98304};
     if (threadIdx.x == 0) {
         channel_left_10_acc_15.init(1, 8);
@@ -193,6 +206,19 @@ __global__ void __launch_bounds__(384, 1)
 bumped_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
+    {
+        // a block with nothing to do
+        int32_t row_3;
+        bool twill_go_on_2;
+        // xori.twill_go_on_2 (tests/kernels/ttgir/bumped.sm90.ttgir:30:71)
+        {
+            const int32_t v_row_ = int32_t(blockIdx.x);
+            row_3 = v_row_ * 128;
+            const bool cmpi_1_ = row_3 >= M;
+            twill_go_on_2 = cmpi_1_ ^ true;
+        }
+        if (!twill_go_on_2) return;
+    }
     const Channel<3, 32768, Filling::cp_async> channel_left_10_acc_15{memory, memory + 98304};
     if (threadIdx.x == 0) {
         channel_left_10_acc_15.init(4, 8);

@@ -7,6 +7,7 @@ operation and its line, for what can not be generated.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from dataclasses import dataclass
+from functools import partial
 from re import findall
 
 from twill.ir.channels import CLAIMS, DRAINS, Channel, DependenceBarrier, Filling
@@ -44,6 +45,7 @@ from twill.targets.cuda.emitter import (
     trips,
 )
 from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.idle_blocks import returned_early
 from twill.targets.cuda.launcher import alone, launcher
 from twill.targets.cuda.masks import kept_masks
 from twill.targets.cuda.names import channel as channel_name
@@ -128,6 +130,9 @@ def _kernel(form: TiledForm, tensor_core: TensorCore) -> list[str]:
         "extern __shared__ uint8_t dynamic_shared[];",
         "const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;",
         *_in_order(program),
+        *returned_early(
+            program, lambda group: _emitter(form, tensor_core, group), partial(_instances, masks=frozenset())
+        ),
         *device_maps.own(program),
     ]
     declared = _declarations(program)
@@ -166,7 +171,7 @@ def _in_order(program: Program) -> list[str]:
     ]
 
 
-def _instances(one: Variable, masks: Set[str]) -> list[str]:
+def _instances(one: Variable, masks: Set[str] = frozenset()) -> list[str]:
     """The declarations of a variable's instances. Scalars with older ones begin with zero: nvcc warns of one
     that is moved before it is set, though nothing reads it then."""
     declared = mask_declaration if one.id in masks else declaration
@@ -367,9 +372,7 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
         lines += moving_vectors.declared(program, group, one) if moving else _instances(one, masks)
     if any(isinstance(statement, SchedulingFence) for statement in walk(group.body)):
         lines.append("const bool opaque = opaque_false();")
-    emitter = Emitter(
-        program, group, tensor_core.printer(), tiled=form.loads, float_pairs=tensor_core.float_pairs
-    )
+    emitter = _emitter(form, tensor_core, group)
     lines += copied_before(emitter)
     for order in program.orders:
         if order.signalled and order.signaller == group.id:
@@ -379,6 +382,12 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     if program.tensor_memory:
         lines = [*lines[:2], *_used(_declarations(program), lines), *lines[2:]]
     return lines
+
+
+def _emitter(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> Emitter:
+    return Emitter(
+        form.program, group, tensor_core.printer(), tiled=form.loads, float_pairs=tensor_core.float_pairs
+    )
 
 
 def _before_exit(body: tuple[Statement, ...]) -> tuple[tuple[Statement, ...], bool]:
