@@ -115,6 +115,30 @@ def test_gemm_of_64_rows() -> None:
     assert np.array_equal(c, (a.astype(np.float32) @ b.astype(np.float32)).astype(np.float16))
 
 
+def test_gemm_of_bytes_whose_lines_run_along_n() -> None:
+    """The MMA takes B as it lies in memory: .kind::f8f6f4 has MN-major operands of 8 bits."""
+    a, b = operand("e4m3", 128, 128), operand("e4m3", 128, 64)
+    c = np.zeros((128, 64), np.float32)
+    types = {"a": "*fp8e4nv", "b": "*fp8e4nv", "c": "*fp32", **SIZES}
+    made = compiled("gemm", types, {"BM": 128, "BN": 64, "BK": 64}, 100)
+    assert "tcgen05.mma.cta_group::1.kind::f8f6f4" in made.asm["ptx"]
+    launch(made, (1, 1), [a, b, c, 128, 64, 128])
+    assert np.array_equal(c, decoded(a, "e4m3") @ decoded(b, "e4m3"))
+
+
+def test_attention_of_bytes() -> None:
+    """Weights of 8 bits go to the second MMA through tensor memory, four to a column."""
+    q, k, v = (operand("e4m3", 128, 64) for _ in range(3))
+    o = np.zeros((128, 64), np.float32)
+    types = {**dict.fromkeys("qkv", "*fp8e4nv"), "o": "*fp32", "length": "i32", "scale": "fp32"}
+    made = compiled("attention", types, {"BM": 128, "BN": 64, "D": 64}, 100)
+    launch(made, (1, 1), [q, k, v, o, 128, 0.125])
+    weights = decoded(q, "e4m3").astype(np.float64) @ decoded(k, "e4m3").T * 0.125
+    weights = np.exp2(weights - weights.max(1, keepdims=True))
+    want = weights @ decoded(v, "e4m3") / weights.sum(1, keepdims=True)
+    assert np.abs(o - want).max() < 0.1 * np.abs(want).max()
+
+
 def test_specialized_attention() -> None:
     q, k, v = (RANDOM.standard_normal((256, 64)).astype(np.float16) for _ in range(3))
     o = np.zeros_like(q)

@@ -57,6 +57,7 @@ FORMS = (
         "halves",
         "every_other",
         "leafed",
+        "narrowed",
         "distant",
         "dequantized",
         "centered",
@@ -119,7 +120,7 @@ BLACKWELL_FORMS = (
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
     *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled"),
-    "odd_columns",
+    *("odd_columns", "narrowed", "wrapped_e4m3"),
     *BLOCK_SCALED,
 )
 PAIRED = tuple(

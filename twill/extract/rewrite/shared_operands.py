@@ -1,4 +1,4 @@
-"""First operands of MMAs that are not generated from registers: tf32 and 8-bit integers.
+"""First operands of MMAs that are not generated from registers: tf32 and what has 8 bits.
 
 Takes a module; gives the same in which such a tile, where an MMA takes it from registers, is copied to a
 buffer in shared memory first: in the layout in which it is computed, and once for all MMAs of a block that
@@ -16,7 +16,7 @@ from twill.ops.table import is_elementwise, named, role
 
 LINE = 128
 """Bytes of a line of the widest swizzle pattern (PTX ISA, wgmma, shared memory matrix layout)."""
-STAGED = {"f32": 32, "i8": 8}
+STAGED = {"f32": 32, "i8": 8, "f8E4M3FN": 8, "f8E5M2": 8}
 """The element types, with their bits."""
 
 

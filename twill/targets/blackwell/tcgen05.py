@@ -71,8 +71,8 @@ def _unsupported_types(left: MemDesc, right: MemDesc, result: MemDesc) -> str | 
         return f"of {' and '.join(names[:2])} that adds to {names[-1]} can not be generated"
     if KINDS[names[0]][0] != KINDS[names[1]][0]:
         return f"of {names[0]} and {names[1]} can not be generated"
-    if left.space == "tmem" and DEPTHS[KINDS[names[0]][0]] == 32:
-        return "of 8-bit A in tensor memory can not be generated"
+    if left.space == "tmem" and names[0] == "i8":
+        return "of 8-bit integers A in tensor memory can not be generated"
     return None
 
 
@@ -274,10 +274,8 @@ def _plain(program: Program, dot: Op, a: Shared | str, b: Shared) -> _Form:
     left, right, into = (_element(value) for value in dot.operands[:3])
     (kind, one), (_, other) = KINDS[left], KINDS[right]
     outer = [isinstance(a, Shared) and a.transposed, not b.transposed]
-    if DEPTHS[kind] != 16 and any(outer):
-        raise refuse(
-            program, dot, "operands of less or more than 16 bits must be contiguous along K in shared memory"
-        )
+    if kind == "tf32" and any(outer):
+        raise refuse(program, dot, "operands of 32 bits must be contiguous along K in shared memory")
     words = ", ".join("true" if one else "false" for one in outer)
     rows, columns = _shape(program, dot)
     sums = f", {SUMS[kind][into]}" if into != "f32" else ""

@@ -30,6 +30,8 @@ STRIDES = frozenset({*((name, 1) for name in BITS), ("f16", 2)})
 """Element types, and by how many elements columns are apart: sums of 16 bits have each a word of 32."""
 CHUNK = 32
 """Registers of one load or store."""
+LEAST = 4
+"""The same at least."""
 STREAMED = 16
 """The same where a tile is loaded while what was loaded before is stored: two are in registers."""
 
@@ -149,7 +151,7 @@ def streamed(buffer: Type, tile: Tensor, address: str, name: str) -> Stream:
     place = _place(buffer, tile)
     form = holding(tile)
     assert isinstance(form, Spread)
-    if place.bits != 32 or form.registers % STREAMED:
+    if place.bits != 32 or form.registers < LEAST:
         raise ValueError(f"a tile of {tile.shape} can not be loaded from tensor memory in chunks")
     return Stream(name, form, c_type(tile), _own(address, place.apart), place.halves)
 
@@ -157,18 +159,16 @@ def streamed(buffer: Type, tile: Tensor, address: str, name: str) -> Stream:
 def store(
     buffer: Type, tile: Tensor, address: str, elements: Elements, streams: Sequence[Stream] = ()
 ) -> list[str]:
-    """Elements of 16 bits two to a column; complete when done. While a chunk of `streams` is loaded, the one
-    before is computed and stored. Raises ValueError as `_place`."""
+    """Elements of 16 bits two to a column, of 8 bits four; complete when done. While a chunk of `streams` is
+    loaded, the one before is computed and stored. Raises ValueError as `_place`."""
     place = _place(buffer, tile)
     form = holding(tile)
     assert isinstance(form, Spread)
     assert isinstance(tile.dtype, Scalar)
-    if place.bits not in (16, 32):
-        raise ValueError("a tile of 8 bits in tensor memory can not be generated")
     per = 32 // place.bits
     words = form.registers // per
-    count = min(STREAMED if streams or per > 1 else CHUNK, words)
-    if words % count or count not in (8, 16, 32):
+    count = min(STREAMED if streams and per == 1 else CHUNK // per, words)
+    if words % count or count < LEAST:
         raise ValueError(f"a tile of {tile.shape} in tensor memory can not be generated")
     own, chunks, across = _own(address, place.apart), words // count, count * place.step
     store = f"tensor_memory_store{'_packed' if place.step > 1 else ''}{place.halves}"
@@ -240,8 +240,12 @@ def _chunk(tile: Tensor, form: Spread, elements: Elements, count: int, number: s
 
 
 def _word(elements: Elements, form: Spread, index: str, dtype: str) -> str:
-    """Two elements of 16 bits; the word itself where a variable holds the tile so."""
+    """Two elements of 16 bits, four of 8; the word itself where a variable holds the tile so."""
     if isinstance(elements, Held) and elements.pack == PACK[dtype] and elements.layout == form:
         return f"{elements.name}[{index}]"
-    low, high = (form.point(f"(2 * {index} + {half})") for half in (0, 1))
-    return pair(dtype, elements, low, high)
+    per = 32 // BITS[dtype]
+    points = [form.point(f"({per} * {index} + {place})") for place in range(per)]
+    first, *others = (
+        pair(dtype, elements, low, high) for low, high in zip(points[::2], points[1::2], strict=True)
+    )
+    return " | ".join((first, *(f"uint32_t({word}) << 16" for word in others)))
