@@ -6,6 +6,7 @@ registers.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
 from typing import TypeAlias, overload
 
 from twill.ir.loop import Scalar, Tensor, TensorDesc, Type
@@ -103,9 +104,9 @@ Elements: TypeAlias = Callable[[AnyPoint], str]
 def turned(form: Elements, source: Tensor, result: Tensor) -> Elements:
     """What is computed for a vector along rows, for one along columns, or the other way round: each element
     by its number. (Which way a vector runs follows from its layout.)"""
-    if len(source.shape) != 1 or axes(source) == (there := axes(result)):
+    if sum(size > 1 for size in source.shape) > 1 or axes(source) == (there := axes(result)):
         return form
-    place = Fragment(axes(source), source.shape, threads=1)
+    place = Fragment(axes(source), (prod(source.shape),), threads=1)
 
     def elements(one: AnyPoint) -> str:
         if isinstance(one, LinearPoint):

@@ -20,10 +20,12 @@ from twill.targets.cuda.linear_tiles import literal
 from twill.targets.cuda.register_tiles import (
     AnyPoint,
     Elements,
+    Held,
     Transposed,
     linear_point,
     number,
     point,
+    turned,
 )
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import (
@@ -128,8 +130,18 @@ def _reshape(scope: Scope, op: Op) -> Form:
     assert isinstance(source, Tensor)
     assert isinstance(result, Tensor)
     if tuple(n for n in source.shape if n > 1) == tuple(n for n in result.shape if n > 1):
-        return _map(scope, op, lambda one: one.reshaped(source.shape), scope.form(op.operands[0]))
+        form = scope.form(op.operands[0])
+        return _map(scope, op, lambda one: one.reshaped(source.shape), _along(form, source, result))
     return _map(scope, op, lambda one: one.reshaped(source.shape), _nowhere)
+
+
+def _along(form: Form, source: Tensor, result: Tensor) -> Form:
+    """A vector along rows that becomes one along columns, or the other way round: what each thread computes
+    is found by its number, what it holds is in other threads."""
+    vectors = max(len(source.shape), len(result.shape)) <= 2 and sum(size > 1 for size in source.shape) == 1
+    if not vectors or axes(source) == axes(result) or not callable(form) or isinstance(form, Transposed):
+        return form
+    return _nowhere if isinstance(form, Held) else turned(form, source, result)
 
 
 def _nowhere(one: AnyPoint) -> str:
