@@ -157,3 +157,20 @@ def evaluated(text: str, width: int, thread: SimpleNamespace, **indices: int) ->
         text.replace(f"swizzle<{width}>", "swizzle").replace("/", "//"),
         {"thread": thread, "swizzle": swizzle, **indices},
     )
+
+
+@pytest.mark.parametrize("kernel", ["fa_fwd", "fa_bwd", "fa_bwd_subtiled"])
+def test_descriptors_of_a_loop_change_for_ptxas(kernel: str) -> None:
+    """Also those of operands that stay where they are: loaded before the loop, or in the one slot."""
+    text = source(program(kernel))
+    one_slot = re.findall(r"const Channel<1, [^>]*> (channel_\w+)\{", text)
+    inside = re.findall(r"\n( +)for \(int32_t i = [1-9]; i < n; [^\n]*\n(.*?)\n\1\}", text, re.DOTALL)
+    made = [
+        line for _, body in inside for line in body.splitlines() if re.search(r"= matrix_descriptor<", line)
+    ]
+    stays = [
+        line for line in made if not re.search(r"\+ i\b", line) or any(name in line for name in one_slot)
+    ]
+    assert stays
+    assert all("zero_in(i)" in line for line in stays)
+    assert not any("zero_in" in line for line in made if line not in stays)

@@ -221,6 +221,13 @@ def test_the_loader_runs_on_into_the_next_tile() -> None:
     assert [type(s) for s in tiles.body if not isinstance(s, Compute)] == [Pipelined, Advance]
 
 
+def test_loads_stand_in_the_order_of_their_readers() -> None:
+    """The schedule has one with a single slot begin before others that are needed first."""
+    loads = [s.channel for s in loop("fa_bwd_subtiled", 0).steady if isinstance(s, ProducerLoad)]
+    waits = [s.channel for s in loop("fa_bwd_subtiled", 1).steady if isinstance(s, ConsumerWait)]
+    assert loads == [channel for channel in waits if channel in loads]
+
+
 def test_two_loops_share_channels() -> None:
     made = program("fa_fwd_causal")
     loads = [s for s in walk(made.groups[0].body) if isinstance(s, ProducerLoad)]

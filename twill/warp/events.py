@@ -36,6 +36,8 @@ class Event:
     """As in `Compute`."""
     late: bool = False
     """After what else happens at its time."""
+    due: Time | None = None
+    """When its result is needed, if it stands in the order of such times."""
     acquires: bool = False
     """The group waits for a slot of the channel, which a later event reads."""
 
@@ -52,7 +54,7 @@ def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
     }
 
     def key(event: Event) -> tuple[int, int, int, int, int, int]:
-        stage, cycle = group.when(event.time)
+        stage, cycle = group.when(event.time if event.due is None else event.due)
         issued = (
             event.span is not None
             and event.task is not None
@@ -102,7 +104,8 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
         together = [other for other in group.tasks if channels[0] in filled(group, other)]
         if task == together[0]:
             first, index = _filled_together(group, together)
-            yield Event(first, 0, index, task, channel=channels[0], computes=False)
+            due = _due(group, together, first) if _loads_by_tma(group) else None
+            yield Event(first, 0, index, task, channel=channels[0], computes=False, due=due)
             for other in together:
                 if (moving := _moving(group, other)) is not None:
                     yield Event(first, 1, index, moving)
@@ -130,6 +133,27 @@ def _filled_together(group: Group, loads: Sequence[Task]) -> tuple[Time, int]:
     first = max([min(load.start for load in loads), *(start for start, _ in made)])
     behind = max((place for start, place in made if start == first), default=-1)
     return first, min(place for place, task in enumerate(group.tasks) if task in loads and place > behind)
+
+
+def _loads_by_tma(group: Group) -> bool:
+    """Whether the group does nothing else."""
+    own = (channel for task in group.tasks if task.group == group.id for channel in filled(group, task))
+    return all(channel.filled_by == "tma" for channel in own)
+
+
+def _due(group: Group, tasks: Sequence[Task], start: Time) -> Time | None:
+    """When the first reader of what is loaded at `start` begins, in the interval of the schedule; None where
+    the group reads it itself. In this order a warp loads by TMA: a schedule has each load run ahead by
+    itself, but a warp that waits for a slot issues nothing else, so that a tile that is due late and whose
+    slot is free late would hold up all that is due before it."""
+    scheduled, interval = group.scheduled, group.scheduled.solution.interval
+    ids = {task.id for task in tasks}
+    reading = [edge for edge in scheduled.problem.edges if edge.src in ids and edge.kind != "war"]
+    if not reading or any(scheduled.group(edge.dst) == group.id for edge in reading):
+        return None
+    last = start - group.when(start)[1] + interval - 1
+    first = min(scheduled.start(edge.dst) + edge.distance * interval for edge in reading)
+    return max(start, min(first, last))
 
 
 def _moving(group: Group, task: Task) -> Task | None:

@@ -193,7 +193,7 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                     // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -359,8 +359,8 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                     thread.rematerialize();
                     // cycle 0, stage 0: dot.scores_29 (tests/kernels/ttgir/astride.sm90.ttgir:70:14)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(scores_29, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(scores_29, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -380,7 +380,7 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                     for (int i_ = 0; i_ < 32; ++i_) acc_32[i_] = acc_39[i_];
                     // cycle 326, stage 0: dot.acc_32 (tests/kernels/ttgir/astride.sm90.ttgir:73:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i), 8192);
                         registers_fence(acc_32);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(acc_32, acc_30[0], descriptor_advance(descriptor_b, 0), 1);
@@ -410,8 +410,8 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                     named_barrier_sync(group_1_barrier, 128);
                     // cycle 768, stage 0: dot.acc_36 (tests/kernels/ttgir/astride.sm90.ttgir:81:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24.slot(count_x_24), 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_35.slot(count_acc_35 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i), 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_35.slot(count_acc_35 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -476,7 +476,7 @@ astride_tma_kernel(const __grid_constant__ CUtensorMap map_y_46, const __grid_co
                     // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -756,7 +756,7 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                     // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:59:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -922,8 +922,8 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                     thread.rematerialize();
                     // cycle 0, stage 0: dot.scores_29 (tests/kernels/ttgir/astride.sm90.ttgir:70:14)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(scores_29, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(scores_29, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -943,7 +943,7 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                     for (int i_ = 0; i_ < 32; ++i_) acc_32[i_] = acc_39[i_];
                     // cycle 326, stage 0: dot.acc_32 (tests/kernels/ttgir/astride.sm90.ttgir:73:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i), 8192);
                         registers_fence(acc_32);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(acc_32, acc_30[0], descriptor_advance(descriptor_b, 0), 1);
@@ -973,8 +973,8 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                     named_barrier_sync(group_1_barrier, 128);
                     // cycle 768, stage 0: dot.acc_36 (tests/kernels/ttgir/astride.sm90.ttgir:81:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24.slot(count_x_24), 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_35.slot(count_acc_35 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_24.slot(count_x_24) + zero_in(i), 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_acc_35.slot(count_acc_35 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -1041,7 +1041,7 @@ astride_kernel(__half* q, __half* k, float* o, float* v_p, int32_t N) {
                     // cycle 0, stage 0: dot.acc_49 (tests/kernels/ttgir/astride.sm90.ttgir:95:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_46.slot(count_y_46 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y_28.slot(count_y_28) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(acc_49_v90, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

@@ -103,8 +103,8 @@ echoed_tma_kernel(const __grid_constant__ CUtensorMap map_b_24_v43, const __grid
                 }
                 // cycle 94, stage 0: dot.s_29 (tests/kernels/ttgir/echoed.sm90.ttgir:47:13)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i), 8192);
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + 8192);
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + zero_in(i), 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + 8192 + zero_in(i));
                     wgmma_fence();
                     wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(s_29, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(s_29, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -126,7 +126,7 @@ echoed_tma_kernel(const __grid_constant__ CUtensorMap map_b_24_v43, const __grid
                 }
                 // cycle 650, stage 0: dot.r_31 (tests/kernels/ttgir/echoed.sm90.ttgir:54:13)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i), 8192);
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + zero_in(i), 8192);
                     wgmma_fence();
                     wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg1, r[0], descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg1, r[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -288,8 +288,8 @@ echoed_kernel(__half* x, __half* y, float* v_p, float* o) {
                 }
                 // cycle 94, stage 0: dot.s_29 (tests/kernels/ttgir/echoed.sm90.ttgir:47:13)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i), 8192);
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + 8192);
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + zero_in(i), 8192);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + 8192 + zero_in(i));
                     wgmma_fence();
                     wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(s_29, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(s_29, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -311,7 +311,7 @@ echoed_kernel(__half* x, __half* y, float* v_p, float* o) {
                 }
                 // cycle 650, stage 0: dot.r_31 (tests/kernels/ttgir/echoed.sm90.ttgir:54:13)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i), 8192);
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_b_24_v43_s_27.slot(count_b_24_v43_s_27 + i) + zero_in(i), 8192);
                     wgmma_fence();
                     wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg1, r[0], descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg1, r[1], descriptor_advance(descriptor_b, 2048), 1);

@@ -277,7 +277,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 0, stage 1: dot.weights_15 (examples/ttgir/fa_bwd.sm90.ttgir:66:21)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x.slot(count_x + i - 1));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_15, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -303,7 +303,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 672, stage 1: dot.slopes_24 (examples/ttgir/fa_bwd.sm90.ttgir:75:20)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_g.slot(count_g + i - 1));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_24, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -366,7 +366,7 @@ fa_bwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     named_barrier_sync(group_1_barrier, 256);
                     // cycle 1742, stage 1: dot.12 (examples/ttgir/fa_bwd.sm90.ttgir:90:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_11.slot(count_convert_layout_11 + i - 1), 16384);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_12, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);

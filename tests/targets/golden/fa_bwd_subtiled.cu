@@ -419,8 +419,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_x0.consumer_wait(count_x0 + i);
                     // cycle 0, stage 0: dot.weights_17 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:71:21)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i) + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -436,7 +436,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 609, stage 0: dot.slopes_26 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:80:20)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -517,8 +517,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     named_barrier_sync(group_1_barrier, 256);
                     // cycle 2046, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_15.slot(count_convert_layout_15 + i), 16384);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_15.slot(count_convert_layout_15 + i) + zero_in(i), 16384);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
@@ -536,8 +536,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_x1.consumer_wait(count_x1 + i);
                     // cycle 2558, stage 0: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i) + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -562,7 +562,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_warp_group_dot_16.producer_commit(count_warp_group_dot_16 + i);
                     // cycle 3070, stage 0: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i) + zero_in(i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -591,8 +591,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     registers_fence(dy);
                     // cycle 3582, stage 0: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i) + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -643,8 +643,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     named_barrier_sync(group_1_barrier, 256);
                     // cycle 4656, stage 0: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_19.slot(count_convert_layout_19 + i), 16384);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_19.slot(count_convert_layout_19 + i) + zero_in(i), 16384);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
@@ -663,7 +663,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     // cycle 5265, stage 0: dot.dy_55 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:117:16)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i) + zero_in(i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -687,7 +687,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_x1.consumer_release(count_x1 + i);
                     // cycle 6036, stage 0: dot.dz_53 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:113:16)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i) + zero_in(i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -861,6 +861,16 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_x1.slot(count_x1) + 8192, &map_q_desc, channel_x1.full(count_x1), 64, v_row1_);
                         }
                     }
+                    // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
+                    channel_weights_39.producer_acquire(count_weights_39);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_39.full(count_weights_39), 256);
+                        {
+                            const int32_t v_row0_ = first_query_2;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            bulk_load(channel_weights_39.slot(count_weights_39), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39));
+                        }
+                    }
                     // cycle 2684, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:66:13)
                     channel_g1.producer_acquire(count_g1);
                     if (thread.leader) {
@@ -870,16 +880,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             const int32_t v_row1_ = v_row0_ + 64;
                             tma_load(channel_g1.slot(count_g1), &map_do_desc, channel_g1.full(count_g1), 0, v_row1_);
                             tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, v_row1_);
-                        }
-                    }
-                    // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
-                    channel_weights_39.producer_acquire(count_weights_39);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_weights_39.full(count_weights_39), 256);
-                        {
-                            const int32_t v_row0_ = first_query_2;
-                            const int32_t v_row1_ = v_row0_ + 64;
-                            bulk_load(channel_weights_39.slot(count_weights_39), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39));
                         }
                     }
                     // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
@@ -942,6 +942,16 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, v_row1_);
                             }
                         }
+                        // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
+                        channel_weights_39.producer_acquire(count_weights_39 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_39.full(count_weights_39 + i), 256);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                bulk_load(channel_weights_39.slot(count_weights_39 + i), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39 + i));
+                            }
+                        }
                         // cycle 2684, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:66:13)
                         channel_g1.producer_acquire(count_g1 + i);
                         if (thread.leader) {
@@ -951,16 +961,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 const int32_t v_row1_ = v_row0_ + 64;
                                 tma_load(channel_g1.slot(count_g1 + i), &map_do_desc, channel_g1.full(count_g1 + i), 0, v_row1_);
                                 tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, v_row1_);
-                            }
-                        }
-                        // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
-                        channel_weights_39.producer_acquire(count_weights_39 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_weights_39.full(count_weights_39 + i), 256);
-                            {
-                                const int32_t v_row0_ = first_query_2 + (i * 128);
-                                const int32_t v_row1_ = v_row0_ + 64;
-                                bulk_load(channel_weights_39.slot(count_weights_39 + i), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39 + i));
                             }
                         }
                         // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)

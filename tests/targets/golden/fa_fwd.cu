@@ -152,7 +152,7 @@ fa_fwd_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 0, stage 0: dot.scores_10 (examples/ttgir/fa_fwd.sm90.ttgir:55:20)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_8.slot(count_y_8 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores_10, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores_10, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

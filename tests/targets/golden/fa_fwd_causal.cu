@@ -218,7 +218,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 0, stage 0: dot.scores0_28 (examples/ttgir/fa_fwd_causal.sm90.ttgir:80:21)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_26.slot(count_y_26 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x0_11.slot(count_x0_11));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x0_11.slot(count_x0_11) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_28, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_28, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -496,7 +496,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 1024, stage 0: dot.scores0_31 (examples/ttgir/fa_fwd_causal.sm90.ttgir:160:21)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_26.slot(count_y_26 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x0_11.slot(count_x0_11));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x0_11.slot(count_x0_11) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_31, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_31, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -951,7 +951,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 1024, stage 0: dot.scores1 (examples/ttgir/fa_fwd_causal.sm90.ttgir:81:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_26.slot(count_y_26 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1_13.slot(count_x1_13));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1_13.slot(count_x1_13) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -1229,7 +1229,7 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                     // cycle 0, stage 0: dot.scores1_35 (examples/ttgir/fa_fwd_causal.sm90.ttgir:165:21)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_26.slot(count_y_26 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1_13.slot(count_x1_13));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1_13.slot(count_x1_13) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores1_35, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores1_35, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

@@ -349,7 +349,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 0, stage 0: dot.scores0_12 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:64:21)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_10.slot(count_y_10 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x0.slot(count_x0));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x0.slot(count_x0) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_12, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores0_12, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -1019,7 +1019,7 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     // cycle 1024, stage 0: dot.scores1 (examples/ttgir/fa_fwd_subtiled.sm90.ttgir:65:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_10.slot(count_y_10 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1.slot(count_x1));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x1.slot(count_x1) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(scores1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

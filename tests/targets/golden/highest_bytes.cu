@@ -83,7 +83,7 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
                     // cycle 0, stage 0: dot.best_26 (tests/kernels/ttgir/highest_bytes.sm90.ttgir:55:18)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_best_23.slot(count_best_23 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20.slot(count_x_20) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20.slot(count_x_20) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_s8_n64(best_26, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

@@ -245,7 +245,7 @@ masked_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_const
                     // cycle 0, stage 0: dot.s0 (tests/kernels/ttgir/masked.sm90.ttgir:44:13)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_descriptor_load_0.slot(count_descriptor_load_0));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_descriptor_load_0.slot(count_descriptor_load_0) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -770,7 +770,7 @@ masked_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_const
                     // cycle 458, stage 0: dot.s1 (tests/kernels/ttgir/masked.sm90.ttgir:45:13)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_descriptor_load_3.slot(count_descriptor_load_3));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_descriptor_load_3.slot(count_descriptor_load_3) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s1, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s1, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

@@ -100,7 +100,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_36, __half* a, __hal
                     // cycle 0, stage 0: dot.z (tests/kernels/ttgir/panels_cut.sm90.ttgir:66:12)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_36.slot(count_y_36 + i) + thread.warpgroup / 1 * 64, 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_21.slot(count_x_21));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_21.slot(count_x_21) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n32<K_MAJOR, MN_MAJOR>(z, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n32<K_MAJOR, MN_MAJOR>(z, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -354,7 +354,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     // cycle 0, stage 0: dot.z (tests/kernels/ttgir/panels_cut.sm90.ttgir:66:12)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_36.slot(count_y_36 + i) + thread.warpgroup / 1 * 64, 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_21.slot(count_x_21));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_21.slot(count_x_21) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n32<K_MAJOR, MN_MAJOR>(z, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n32<K_MAJOR, MN_MAJOR>(z, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);

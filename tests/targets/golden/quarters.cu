@@ -547,7 +547,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     named_barrier_sync(group_1_barrier, 128);
                     // cycle 1144, stage 0: dot.acc_76 (tests/kernels/ttgir/quarters.sm90.ttgir:128:17)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_75.slot(count_acc_75 + i), 16384);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc_75.slot(count_acc_75 + i) + zero_in(i), 16384);
                         wgmma_fence();
                         wgmma_bf16_bf16_n64<MN_MAJOR>(acc_28, x_63[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_bf16_bf16_n64<MN_MAJOR>(acc_28, x_63[1], descriptor_advance(descriptor_b, 2048), 1);

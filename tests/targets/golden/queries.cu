@@ -151,7 +151,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     // cycle 0, stage 0: dot.s_22 (tests/kernels/ttgir/queries.sm90.ttgir:58:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s.slot(count_s + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_18.slot(count_x_18) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_18.slot(count_x_18) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(s_22, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(s_22, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

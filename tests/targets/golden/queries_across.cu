@@ -207,7 +207,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     // cycle 0, stage 0: dot.s_23 (tests/kernels/ttgir/queries_across.sm90.ttgir:61:15)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s.slot(count_s + i) + thread.warpgroup / 1 * 4096);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_19.slot(count_x_19));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_19.slot(count_x_19) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n32<K_MAJOR, K_MAJOR>(s_23, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n32<K_MAJOR, K_MAJOR>(s_23, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

@@ -89,7 +89,7 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                             // cycle 0, stage 0: dot.acc_7 (tests/kernels/ttgir/resumed.sm90.ttgir:37:16)
                             {
                                 const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(position_acc));
-                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3) + zero_in(i));
                                 wgmma_fence();
                                 wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                                 wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -133,7 +133,7 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                             // cycle 0, stage 0: dot.acc_16 (tests/kernels/ttgir/resumed.sm90.ttgir:42:19)
                             {
                                 const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(position_acc));
-                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3) + zero_in(i));
                                 registers_fence(twill_once0_arg0);
                                 wgmma_fence();
                                 wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
@@ -262,7 +262,7 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                             // cycle 0, stage 0: dot.acc_7 (tests/kernels/ttgir/resumed.sm90.ttgir:37:16)
                             {
                                 const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(position_acc));
-                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3) + zero_in(i));
                                 wgmma_fence();
                                 wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                                 wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -306,7 +306,7 @@ resumed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                             // cycle 0, stage 0: dot.acc_16 (tests/kernels/ttgir/resumed.sm90.ttgir:42:19)
                             {
                                 const uint64_t descriptor_b = matrix_descriptor<128>(channel_acc.slot(position_acc));
-                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3));
+                                const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_3.slot(count_x_3) + zero_in(i));
                                 registers_fence(twill_once0_arg0);
                                 wgmma_fence();
                                 wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);

@@ -103,7 +103,7 @@ retyped_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                     // cycle 0, stage 0: dot.s_11_part (tests/kernels/ttgir/retyped.sm90.ttgir:43:112)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_7.slot(count_s_7 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + zero_in(i));
                         wgmma_fence();
                         wgmma_tf32_tf32_n64(s_11_part, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_tf32_tf32_n64(s_11_part, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -133,7 +133,7 @@ retyped_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_cons
                     // cycle 256, stage 0: dot.s_6 (tests/kernels/ttgir/retyped.sm90.ttgir:38:14)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s.slot(count_s + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_6, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_6, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

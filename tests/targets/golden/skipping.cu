@@ -334,7 +334,7 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     // cycle 0, stage 0: dot.s_9_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:46:14)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_then0.slot(count_s_then0 + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_9_then0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_9_then0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

@@ -417,8 +417,8 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     registers_fence(s_5_age1);
                     // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192 + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -629,7 +629,7 @@ straight_tma_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid
                     channel_z_15.consumer_wait(count_z_15 + i - 4);
                     // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + i - 4), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + i - 4) + zero_in(i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -1290,8 +1290,8 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     registers_fence(s_5_age1);
                     // cycle 0, stage 0: dot.s_5 (tests/kernels/ttgir/straight.sm90.ttgir:35:12)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + 8192 + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_s_s_2.slot(count_s_s_2 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(s_5, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -1504,7 +1504,7 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                     fence_async_shared();
                     // cycle 128, stage 4: dot.5 (tests/kernels/ttgir/straight.sm90.ttgir:62:10)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + i - 4), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_z_15.slot(count_z_15 + i - 4) + zero_in(i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[0], descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR>(twill_once0_arg0, truncf_3[1], descriptor_advance(descriptor_b, 2048), 1);

@@ -170,8 +170,8 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                 channel_x_20_p_33.consumer_wait(count_x_20_p_33 + i);
                 // cycle 94, stage 0: dot.p_35 (tests/kernels/ttgir/surrounded.sm90.ttgir:66:13)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384);
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + thread.warpgroup * 8192);
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384 + zero_in(i));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + zero_in(i) + thread.warpgroup * 8192);
                     wgmma_fence();
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -531,8 +531,8 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                 fence_async_shared();
                 // cycle 94, stage 0: dot.p_35 (tests/kernels/ttgir/surrounded.sm90.ttgir:66:13)
                 {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384);
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + thread.warpgroup * 8192);
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384 + zero_in(i));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_20_p_33.slot(count_x_20_p_33 + i) + zero_in(i) + thread.warpgroup * 8192);
                     wgmma_fence();
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

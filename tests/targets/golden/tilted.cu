@@ -92,7 +92,7 @@ tilted_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                     // cycle 0, stage 0: dot.scores_12 (tests/kernels/ttgir/tilted.sm90.ttgir:44:20)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_scores.slot(count_scores + i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x.slot(count_x) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(scores_12, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(scores_12, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);

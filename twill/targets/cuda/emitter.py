@@ -82,6 +82,8 @@ class Emitter:
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT
     """What that part keeps of channels."""
+    in_loop: bool = False
+    """That part is the steady state of a loop."""
     float_pairs: bool = False
     """One instruction computes two float32 elements."""
 

@@ -241,7 +241,9 @@ def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
     """The loop that runs the steady state, where this group has any."""
     emitter.positions = kept(emitter.program, it.steady, emitter.least)
     printed(emitter, it.steady)  # then what is in flight is that at the back edge, not at the entry
+    emitter.in_loop = True
     steady = printed(emitter, it.steady)
+    emitter.in_loop = False
     body = [*_rematerialized(emitter, steady), *steady, *emitter.positions.advance()]
     head = [*emitter.positions.start(emitter.least), f"for (int32_t i = {emitter.least}; i < n; ++i) {{"]
     emitter.positions = NOTHING_KEPT

@@ -6,7 +6,7 @@ Multiply-Accumulate Operation").
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from twill.diagnostics import DefectError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
@@ -23,6 +23,7 @@ from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.mma import accumulates, advance, major
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import BITS, packed
+from twill.targets.cuda.scope import Form
 from twill.targets.cuda.shared_tiles import Shared
 
 NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
@@ -160,7 +161,7 @@ def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
     scope = emitter.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
     for read in it.reads:
         if isinstance(read.location, Slot):
-            scope.values[read.value] = scope.operand(read, read.location)
+            scope.values[read.value] = _at(emitter, scope.operand(read, read.location), read.location)
     for index in it.ops[:-1]:
         op = emitter.program.op(index)
         seen = scope.values.get(op.operands[0].id) if role(op) in ("layout", "bitcast") else None
@@ -172,6 +173,16 @@ def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
     a, b = scope.values.get(dot.operands[0].id), scope.form(dot.operands[1])
     assert isinstance(b, Shared)
     return a if isinstance(a, Shared) else _left_registers(emitter.program, it, dot), b
+
+
+def _at(emitter: Emitter, operand: Form, slot: Slot) -> Form:
+    """An operand as ptxas sees it: one that is in the same place in every iteration of a loop seems to move.
+    ptxas takes the halves of a descriptor that stays apart, and makes three instructions of each advance of
+    it (UIADD3, UIADD3.X, UMOV) where there is one (UIADD3.64)."""
+    stays = slot.iteration.base != "newest" or emitter.program.channel(slot.channel).depth == 1
+    if not (emitter.in_loop and stays and isinstance(operand, Shared)):
+        return operand
+    return replace(operand, address=plus(operand.address, "zero_in(i)"))
 
 
 def _instruction_name(

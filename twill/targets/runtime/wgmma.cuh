@@ -127,6 +127,13 @@ __device__ __forceinline__ uint64_t matrix_descriptor(uint32_t address, uint32_t
     return mode << 62 | uint64_t(8 * Width >> 4) << 32 | uint64_t(leading >> 4) << 16 | ((address & 0x3ffff) >> 4);
 }
 
+/// 0, but neither the front end nor ptxas knows that it is the same in every iteration.
+__device__ __forceinline__ uint32_t zero_in(int32_t iteration) {
+    uint32_t zero;
+    asm volatile("shr.u32 %0, %1, 31;" : "=r"(zero) : "r"(iteration));
+    return zero;
+}
+
 /// The descriptor of the same operand `bytes` further on (a k-step, a channel's slot); `bytes` is a multiple
 /// of 16. Added where it stands: the front end would keep one register pair for each step of an operand that
 /// does not change in a loop.
