@@ -13,7 +13,7 @@ from twill.ir.search import Options
 from twill.modulo.simplest import issuable
 from twill.pipeline import solve
 from twill.simulate.explore import same
-from twill.simulate.passing import passed, passing
+from twill.simulate.passing import passed, passing, staged
 from twill.simulate.predict import intervals, paces
 from twill.simulate.timed import run
 from twill.simulate.times import Costs
@@ -85,3 +85,14 @@ def test_tiles_are_part_of_what_a_group_issues() -> None:
 def test_what_tma_stores_is_part_of_its_cost(kernel: str) -> None:
     """The examples pass no tile that threads load: fa_bwd hands a sum to the warp that starts its store."""
     assert passing(program(kernel), loops(kernel)[1]) == {}
+
+
+def test_a_group_is_held_while_it_writes_what_another_warp_stores() -> None:
+    """For as long as the schedule has the store hold it: both warpgroups, each for all of that."""
+    made, (one,) = program("fa_bwd"), loops("fa_bwd")[1]
+    ((name, cycles),) = staged(made, (one,)).items()
+    assert cycles == one.problem.operation("reduce.dq_desc").issue > 0
+    events = run(made, (one,), same(8, 1), Costs.of(one.machine), paces((one,))).events
+    writes = [event for event in events if event.name == f"write {name}"]
+    assert {event.track for event in writes} == {"group 1 warps 0-3", "group 1 warps 4-7"}
+    assert {round(event.end - event.begin, 6) for event in writes} == {cycles}

@@ -9,7 +9,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import WARPGROUP
 from twill.ops.mma import depth
 from twill.simulate.actions import Action
-from twill.simulate.passing import Passing, passing
+from twill.simulate.passing import Passing, passing, staged
 from twill.simulate.protocol import Protocol, State
 from twill.simulate.times import Costs, Event, Paces, Transfer
 from twill.warp.dataflow import MMAS
@@ -59,6 +59,8 @@ class Model:
     """The operation of the problem that a TTGIR operation belongs to."""
     passing: Mapping[str, Passing]
     """Register tiles that pass from group to group, by channel."""
+    staging: Mapping[str, float]
+    """Cycles for which a group writes a tile that another warp stores, by channel."""
 
     @staticmethod
     def of(program: Program, loops: Sequence[Scheduled], costs: Costs, paces: Paces) -> "Model":
@@ -75,6 +77,7 @@ class Model:
             {op.index: depth(op) for op in mmas},
             {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
             passing(program, loops),
+            staged(program, loops),
         )
 
     def scale(self, action: Action) -> float:

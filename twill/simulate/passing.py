@@ -12,7 +12,7 @@ from math import ceil
 
 from twill.ir.operands import Slot
 from twill.ir.program import Program
-from twill.ir.statements import SLICES, Compute, Pipelined, ProducerStore, Statement, walk
+from twill.ir.statements import SLICES, Compute, Pipelined, ProducerStore, Statement, StoreTile, walk
 from twill.warp.tasks import Scheduled
 
 
@@ -45,6 +45,20 @@ def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passin
             if reading:
                 size = sum(tensor.bytes for tensor in channels[name].tensors)
                 found[name] = _passing(one, size, (one.group(node), *sorted(reading)))
+    return found
+
+
+def staged(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
+    """Cycles for which a group writes a tile that another warp stores (`warp.store_warp`), by channel: those
+    for which the schedule has the store hold the group."""
+    nodes = {index: (one, node.id) for one in loops for node in one.graph.nodes for index in node.ops}
+    found = dict[str, float]()
+    for store in (it for group in program.groups for it in walk(group.body) if isinstance(it, StoreTile)):
+        if not store.staged and store.ops[-1] in nodes:
+            one, node = nodes[store.ops[-1]]
+            cycles = one.problem.operation(node).issue * one.problem.resolution.cycles_per_unit
+            slots = (read.location for read in store.reads if isinstance(read.location, Slot))
+            found |= {slot.channel: cycles for slot in slots}
     return found
 
 

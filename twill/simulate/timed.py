@@ -214,9 +214,10 @@ def _room(clock: Clock, group: Group, action: Action, name: str) -> None:
 
 
 def _pass_on(clock: Clock, group: Group, action: Action, name: str) -> None:
-    """The threads write a register tile for another group."""
-    if (tile := clock.model.passing.get(name)) and action.loop is not None:
-        came, group.now = group.now, group.now + tile.held
+    """The threads write a register tile for another group, or for the warp that stores it."""
+    tile, staging = clock.model.passing.get(name), clock.model.staging.get(name, 0.0)
+    if (held := tile.held if tile else staging) and action.loop is not None:
+        came, group.now = group.now, group.now + held
         event = Event(group.track, f"write {name}", came, group.now, action.number, 0.0, action.loop)
         clock.events.append(event)
 
