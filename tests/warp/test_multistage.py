@@ -8,9 +8,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from tests.kernels.programs import changed, loops, program
+from twill.costs.machine import load as loads_machine
 from twill.diagnostics import TwillError
 from twill.emulate.build import Build, Request, run, wrong
 from twill.emulate.host import compiled
+from twill.ir.channels import SlotTensor
+from twill.ir.loop import Scalar
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import ConsumerRelease, Pipelined, ProducerLoad, Statement, walk
 from twill.launch.build import RUNTIME
@@ -21,7 +24,9 @@ from twill.simulate.protocol import HazardError
 from twill.targets import target
 from twill.targets.gluon.kernel import source as gluon
 from twill.targets.tilelang import schedule
+from twill.warp.channels import ChannelPlan
 from twill.warp.plan import Options
+from twill.warp.residency import slots_in_cache
 from twill.warp.validate import validate
 
 COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
@@ -132,3 +137,23 @@ def test_what_other_compilers_can_not_express_is_refused() -> None:
         gluon(made)
     with pytest.raises(TwillError, match="a group that computes and loads"):
         schedule(made, loops(COPIES)[1])
+
+
+@pytest.mark.parametrize("kernel", ["apportioned", ROWS])
+def test_an_sm_holds_more_blocks_whose_loads_stay_in_cache(kernel: str) -> None:
+    made, machine = changed(kernel, MULTISTAGE), loops(kernel)[1][0].machine
+    assert machine.residency
+    assert made.launch.blocks > program(kernel).launch.blocks
+    under_way = sum(one.depth * one.stride for one in made.channels)
+    assert made.launch.blocks * under_way <= machine.residency.in_flight
+
+
+def test_slots_are_as_many_as_stay_in_cache() -> None:
+    """Two at least, so that a load is under way while a tile is read."""
+    machine = loads_machine("h200")
+    assert machine.residency
+    plan = ChannelPlan(
+        "x", 0, (0,), (SlotTensor("x", (64, 64), Scalar("f16"), None, 0, 8192),), "cp_async", 1, ((),)
+    )
+    counts = [slots_in_cache([plan], machine, blocks) for blocks in (1, 4, 10, 32)]
+    assert counts == [machine.residency.in_flight // (8192 * blocks) for blocks in (1, 4, 10)] + [2]

@@ -233,10 +233,10 @@ program_options = _group(
         " need and multicasts it to both.",
     ),
     _option(
-        "--multistage",
-        is_flag=True,
+        "--multistage/--no-multistage",
+        default=None,
         help="Hopper: no group of warps of its own loads; the one group that computes does, ahead of what it"
-        " computes.",
+        " computes.  [default: what is predicted to be faster]",
     ),
     _option(
         "--dynamic",

@@ -173,11 +173,11 @@ def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
     from twill.simulate.predict import busy
 
     residency = first.loops[0].machine.residency
-    if residency is None or _walks(first):
+    if residency is None or walks(first):
         return first
     now = first.of_sm()
     best = _without_passing(first, residency, now, attempt)
-    if best[0] is first and (trips := _short(first)):
+    if best[0] is first and (trips := short(first)):
         best = _without_division(first, residency, trips, attempt)
     if best[0] is first and now > residency.idle * sum(map(busy, first.loops)):
         best = (first, now / residency.idle)
@@ -211,7 +211,7 @@ def _without_passing(
     return first, now
 
 
-def _short(first: Attempt) -> int:
+def short(first: Attempt) -> int:
     """The iterations of the longest loop, where all are known to be short; else 0."""
     code = read(first.program.module, first.program.function)
     trips = [constant_trips(code, one.loop) or SHORT for one in first.loops]
@@ -293,7 +293,8 @@ def _computing(first: Attempt) -> int:
     return len(wide) * first.program.resident_blocks
 
 
-def _walks(first: Attempt) -> bool:
+def walks(first: Attempt) -> bool:
+    """Whether a thread block works on one tile after the other."""
     return tile_loop(read(first.program.module, first.program.function), first.loops) is not None
 
 

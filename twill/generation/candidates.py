@@ -27,6 +27,7 @@ from twill.generation.generated import (
 )
 from twill.generation.given import divided_waits, fitting, given, refuse_foreign
 from twill.generation.loop_nest import NoScheduleError
+from twill.generation.multistage import multistage
 from twill.generation.refusals import refusals
 from twill.generation.subtiles import COUNT, better, divided, matching, note
 from twill.generation.subtiles import searched as of_both_forms
@@ -35,6 +36,7 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
 from twill.warp.plan import Draft, most_blocks
+from twill.warp.plan import Options as Lowering
 
 if TYPE_CHECKING:
     from twill.pipeline import Begun
@@ -239,10 +241,17 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     found = cases(stated)
     refuse_foreign(session.kept, [case.problem.name for case in found])
 
+    lowering = session.options.lowering
+
     def attempt(tried: Sequence[Case], room: int) -> Attempt:
-        return _attempt(tried, session, room)
+        return _attempt(tried, session, replace(lowering, room=room))
+
+    def loading(tried: Sequence[Case]) -> Attempt:
+        return _attempt(tried, session, replace(lowering, multistage=True))
 
     one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
+    if lowering.multistage is None and not session.kept:
+        one = multistage(one, loading)
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)
     inputs = replace(inputs, order=stated.order, pairs=stated.pairs)
@@ -265,7 +274,7 @@ def _stated(inputs: Inputs, session: _Session) -> Inputs:
     )
 
 
-def _attempt(found: Sequence[Case], session: _Session, room: int) -> Attempt:
+def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> Attempt:
     """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
     from twill.generation.loop_nest import program
 
@@ -284,7 +293,7 @@ def _attempt(found: Sequence[Case], session: _Session, room: int) -> Attempt:
         if session.options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
-    made, loops = program(found, solve, replace(session.options.lowering, room=room), observe)
+    made, loops = program(found, solve, lowering, observe)
     return Attempt(tuple(found), made, loops, results, dumps)
 
 

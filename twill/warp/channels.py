@@ -6,7 +6,7 @@ between the same groups share channels: the loader runs on from one loop into th
 channel the slots that shared memory allows.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
 from math import prod
@@ -275,8 +275,8 @@ def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) ->
             continue
         first = loads[members[0]]
         consumers = tuple(sorted(facts[members[0]][1]))
-        live = _slots_live(scheduled, nodes) if own else max(_slots_live(scheduled, [one]) for one in nodes)
-        depth = max([live, *(_slots_needed(scheduled, one) for one in nodes)])
+        live = 1 if own else max(_slots_live(scheduled, one) for one in nodes)
+        depth = 1 if own else max(_slots_needed(scheduled, one) for one in nodes)
         name = "_".join(code.names[value.id] for value in values)
         filled_by = "cp_async" if code.copied(values[0]) else "tma"
         releasing = _releasing(code, [reader for value in values for reader in _readers(tasks, value)])
@@ -337,13 +337,13 @@ def _slots_needed(scheduled: Scheduled, node: str) -> int:
     """Slots that the schedule gives a node's value; at least as many as its iterations overlap."""
     held = {value.id for value in scheduled.problem.values if value.src == node}
     given = [p.slots for p in scheduled.solution.allocations if p.value in held]
-    return max([_slots_live(scheduled, [node]), *given])
+    return max([_slots_live(scheduled, node), *given])
 
 
-def _slots_live(scheduled: Scheduled, nodes: Collection[str]) -> int:
-    """As many slots as iterations of the values of some nodes, which share a slot, overlap."""
-    held = [value for value in scheduled.problem.values if value.src in nodes]
-    interval, begin = scheduled.solution.interval, min(map(scheduled.start, nodes))
+def _slots_live(scheduled: Scheduled, node: str) -> int:
+    """As many slots as iterations of a node's value overlap."""
+    held = [value for value in scheduled.problem.values if value.src == node]
+    interval, begin = scheduled.solution.interval, scheduled.start(node)
     ends = [
         scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses
     ]

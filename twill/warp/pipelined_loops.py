@@ -100,7 +100,7 @@ def awaited(draft: LoopDraft) -> LoopDraft:
     if _predicated(draft):
         short = tuple(step.statement for step in draft.parts.steady)
     else:
-        short = _short(draft.group)
+        short = one_by_one(draft.group)
     short = short if draft.parts.stages > 2 else ()
     return replace(draft, statements=LoopStatements(prologue, steady, epilogue, short))
 
@@ -244,7 +244,8 @@ def _types(group: Group) -> dict[str, Type]:
     return {group.names[value.id]: value.type for task in group.own for value in task.writes}
 
 
-def _short(group: Group) -> Statements:
+def one_by_one(group: Group) -> Statements:
+    """An iteration on its own: nothing of it overlaps another one."""
     flat = replace(group, flat=True)
     whole = ordered(flat, [*events(flat), *releases(flat)])
     return group.kernel.target.legalization.straight(group.code, _flat(steps(flat, whole)))

@@ -16,7 +16,7 @@ from twill.ir.program import Launch, Program
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import multicast, pairs, thread_block, tiles_in_flight
-from twill.warp.channels import ChannelPlan, distinct, merged, of_loop
+from twill.warp.channels import ChannelPlan, constant_trips, distinct, merged, of_loop
 from twill.warp.dataflow import STORES, Code, into_shared, loaded, ordering
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.kernel import Group, Kernel, Settings
@@ -33,6 +33,7 @@ from twill.warp.residency import (
     never_waits,
     shared_bytes,
     sharing,
+    slots_in_cache,
     stays_in_cache,
     tiles_and_vectors,
 )
@@ -72,8 +73,9 @@ class Options:
     """Running thread blocks of a persistent kernel take over tiles (cluster launch control)."""
     tiles: int | None = None
     """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
-    multistage: bool = False
-    """The only group that computes loads too (`twill.warp.multistage`)."""
+    multistage: bool | None = None
+    """The only group that computes loads too (`twill.warp.multistage`); None: where that is predicted to be
+    clearly faster (`twill.generation.multistage`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -240,6 +242,8 @@ def _shared_memory(
 
     def laid_out(blocks: int) -> SharedMemoryPlan:
         most = options.most if blocks <= 2 else enough_slots(one.machine, options.most)
+        if options.multistage:
+            most = min(most, slots_in_cache(channels, one.machine, blocks))
         limits = (shared_bytes(one.machine, blocks, limit) - apart, options.depths, most)
         needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
         dead = tiles is None and design.ahead is None
@@ -266,7 +270,7 @@ def planned(design: Design) -> Plan:
     )
     granted = sharing(granted, one, blocks)
     launch = thread_block.launch((*granted, *(design.tiles.added if design.tiles else ())), one, blocks)
-    launch = replace(launch, even=options.multistage)
+    launch = replace(launch, even=bool(options.multistage))
     deferred = deferred_reductions(code, inside)
     storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
     several = stored_by_several(code, storing, non_loop.owner)
@@ -328,11 +332,14 @@ def _resident(
             memory = laid_out(blocks)
         except TwillError:  # what one block needs does not fit so often
             return None
-        hidden = hides_arrival(memory.plans, alone.plans, [scheduled for scheduled, _ in loops], blocks)
+        hidden = hides_arrival(memory.plans, alone.plans, again, blocks, apart=apart)
         cached = stays_in_cache(memory.plans, machine, blocks)
         return memory if hidden and cached else None
 
-    machine = loops[0][0].machine
+    machine, apart = loops[0][0].machine, bool(design.options.multistage)
+    again = scheduled = [one for one, _ in loops]
+    if apart:  # a single iteration has all of its slots filled before it
+        again = [one for one in scheduled if constant_trips(design.code, one.loop) != 1] or scheduled
     given = (design.code, design.granted, loops, most_blocks(design.options, machine))
     possible = candidates(*given, design.options.room)
     found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))

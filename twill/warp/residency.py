@@ -13,6 +13,7 @@ from math import prod
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvidiaMma, Op, Tensor, Type
 from twill.ir.machine import Machine, Residency
+from twill.ir.problem import Time
 from twill.ir.program import Launch
 from twill.ir.schedule import WARPGROUP
 from twill.ir.schedule import Group as Granted
@@ -218,6 +219,12 @@ def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) 
     return machine.residency is None or blocks <= 2 or blocks * ahead(plans) <= machine.residency.in_flight
 
 
+def slots_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> int:
+    """Slots of each loaded channel, two at least, with which loads of several blocks run no further ahead."""
+    one = ahead(plans, 1)
+    return max(2, machine.residency.in_flight // (blocks * one)) if machine.residency and one else 2
+
+
 def ahead(plans: Sequence[ChannelPlan], enough: int | None = None) -> int:
     """Bytes of the slots of a thread block that are loaded ahead: of each channel as many as are `enough`, or
     all."""
@@ -229,16 +236,30 @@ def ahead(plans: Sequence[ChannelPlan], enough: int | None = None) -> int:
 
 
 def hides_arrival(
-    plans: Sequence[ChannelPlan], alone: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int
+    plans: Sequence[ChannelPlan],
+    alone: Sequence[ChannelPlan],
+    loops: Sequence[Scheduled],
+    blocks: int,
+    *,
+    apart: bool = False,
 ) -> bool:
     """Whether the slots of every channel last as long as a load takes to arrive, are as many as
     `enough_slots`, or are as many as in a block that is alone. Blocks that share the units of an SM take as
-    many times as long for an iteration as there are blocks."""
-    machine, shortest = loops[0].machine, min(max(1, one.solution.interval) for one in loops)
-    wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // (shortest * blocks)))
+    many times as long for an iteration as there are blocks, and as long as one takes by itself where they
+    are `apart`, as in `warp.multistage`."""
+    machine = loops[0].machine
+    shortest = min(max(1, blocks * one.solution.interval, apart * _length(one)) for one in loops)
+    wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // shortest))
     most = {plan.id: plan.depth for plan in alone}
     return all(
         plan.depth >= min(wanted * max(1, len(plan.sharers)), most[plan.id])
         for plan in plans
         if plan.filled_by in LOADED and not plan.once
     )
+
+
+def _length(one: Scheduled) -> Time:
+    """Of an iteration without its loads."""
+    computing = [op for op in one.problem.operations if not op.variable]
+    starts = [one.start(op.id) for op in computing]
+    return max((one.start(op.id) + op.duration for op in computing), default=0) - min(starts, default=0)

@@ -15,7 +15,7 @@ from twill.ir.channels import Channel
 from twill.ir.loop import Function, Op, SharedLinear, Tensor, Value
 from twill.ir.operands import Read, Register, Slot, TensorMemory, Write
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import Compute, walk
+from twill.ir.statements import Compute, ProducerLoad, walk
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type, computed
 from twill.ops.pointer_loads import all_equal
@@ -368,11 +368,14 @@ MEMORY: frozenset[Role] = frozenset({"pointer_load", "pointer_store", "atomic", 
 
 @cache
 def accessing_memory(program: Program) -> frozenset[int]:
-    """The groups whose threads load, store or update global memory anywhere in their programs."""
+    """The groups whose threads load, store or update global memory anywhere in their programs; of copies,
+    those of groups that read what they load."""
     return frozenset(group.id for group in program.groups if _accesses_memory(program, group))
 
 
 def _accesses_memory(program: Program, group: WarpProgram) -> bool:
     statements = (one for one in walk(group.body) if isinstance(one, Compute))
     ops = (program.op(index) for one in statements for index in one.ops)
-    return any(role(one) in MEMORY for op in ops for one in (op, *op.inner()))
+    fills = (one for one in walk(group.body) if isinstance(one, ProducerLoad) and one.slots)
+    copied = any(load.vector for one in fills for load in one.loads)
+    return copied or any(role(one) in MEMORY for op in ops for one in (op, *op.inner()))
