@@ -105,7 +105,7 @@ def test_a_load_that_is_left_out_is_found() -> None:
     ("kernel", "why"),
     [
         ("dequantized", "2 groups compute"),
-        ("bytewise", "a tile passes through registers"),
+        ("pacing", "a tile passes through registers"),
         ("matmul_half.sm100", "one group that computes and loads"),
         ("unrolled", "shared memory"),
     ],
