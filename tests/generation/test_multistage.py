@@ -39,7 +39,11 @@ def test_taken_where_an_iteration_is_clearly_shorter(
     monkeypatch: pytest.MonkeyPatch, times: float, taken: bool
 ) -> None:
     first, other = _attempts(SMALL)
-    monkeypatch.setattr(Attempt, "of_sm", lambda one: 1000 * times if one is first else 1000.0)
+
+    def of_sm(one: Attempt) -> float:
+        return 1000 * times if one is first else 1000.0
+
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
     best = multistage(first, lambda given: other)
     assert best.program.groups == (other if taken else first).program.groups
     notes = [note for note in best.program.notes if "the group that computes loads too" in note]
