@@ -18,6 +18,7 @@ GIVEN = {
     "wrapped": {"M": 100, "N": 121, "K": 201, "a_stride": 203, "b_stride": 125},
     "wrapped_bytes": {"M": 100, "N": 121, "K": 201, "a_stride": 203, "b_stride": 125},
     "wrapped_e4m3": {"M": 112, "N": 112, "K": 208, "a_stride": 224, "b_stride": 128},
+    "wrapped_e4m3.sm100": {"M": 112, "N": 112, "K": 208, "a_stride": 224, "b_stride": 128},
     "wrapped_integer": {"M": 112, "N": 48, "K": 208, "a_stride": 224, "b_stride": 64},
     "packed_rows": {"M": 12, "N": 128, "K": 192},
     "searched": {"groups": 5},

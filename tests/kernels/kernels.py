@@ -2421,7 +2421,7 @@ TWILL = {
     },
     "leafed": {
         **dict.fromkeys("ab", "*i8:16"), **dict.fromkeys(("c", "pages"), "*i32:16"), **SIZES, "BLOCK_M": 16, "BLOCK_N": 16,
-        "BLOCK_K": 32, "num_warps": 4,
+        "BLOCK_K": 256, "num_warps": 4,
     },
     "odd_columns": {
         **dict.fromkeys("abc", "*fp32:16"), **SIZES, "BLOCK_M": 128, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,

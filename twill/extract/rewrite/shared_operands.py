@@ -59,7 +59,7 @@ def _of_block(module: Module, block: Block, contents: "_Contents") -> Iterator[_
         bits = STAGED.get(tile.dtype.name)
         at = module.text.find(text, dot.span.start, dot.span.end)
         name = module.text.find(operand.name, dot.span.start, dot.span.end)
-        if bits is None or at < 0 or name < 0:
+        if bits is None or at < 0 or name < 0 or _read_as_loaded(contents, operand):
             continue
         buffer, what, edits = _buffer(tile, tile.dtype.name, bits), contents.of(operand), list[Edit]()
         if what not in buffers:
@@ -103,6 +103,15 @@ def _buffer(tile: Tensor, dtype: str, bits: int) -> str:
     )
     shape = "".join(f"{size}x" for size in tile.shape)
     return f"!ttg.memdesc<{shape}{dtype}, {layout}, #ttg.shared_memory>"
+
+
+def _read_as_loaded(contents: "_Contents", value: Value) -> bool:
+    """Bytes that are loaded and only called another type: the MMA reads them where the load puts them."""
+    maker, called = contents.makers.get(value.id), False
+    while maker is not None and role(maker) in ("layout", "bitcast"):
+        called |= role(maker) == "bitcast"
+        maker = contents.makers.get(maker.operands[0].id)
+    return called and maker is not None and role(maker) == "pointer_load"
 
 
 def _as_computed(module: Module, contents: "_Contents", value: Value) -> Value:
