@@ -460,6 +460,40 @@ def chunked(
 
 
 @triton.jit
+def joined(
+    a, b, d, g, c, DIM: tl.constexpr, BLOCK: tl.constexpr
+):  # fmt: skip
+    """c = (a @ d) * g + lower(a @ b.T) @ b for one block of rows: the product in registers is added to another one, which Triton gives
+    to more warps than there are rows."""
+    row, col = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, DIM)
+    at = row[:, None] * DIM + col[None, :]
+    x, y = tl.load(a + at), tl.load(b + at)
+    s = tl.where(row[:, None] >= row[None, :], tl.dot(x, y.T), 0.0)
+    acc = tl.dot(x, tl.load(d + col[:, None] * DIM + col[None, :])) * tl.load(g + row)[:, None]
+    tl.store(c + at, tl.dot(s.to(tl.float16), y, acc))
+
+
+@triton.jit
+def foreseen(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T with pointers that are computed two iterations before they are read."""
+    m, n = (
+        tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
+        tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
+    )
+    k = tl.arange(0, BLOCK_K)
+    left, right = a + m[:, None] * K + k[None, :], b + n[:, None] * K + k[None, :]
+    x, y, next_x, next_y = left, right, left + BLOCK_K, right + BLOCK_K
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(K // BLOCK_K):
+        acc = tl.dot(tl.load(x), tl.load(y).T, acc)
+        x, y = next_x, next_y
+        next_x, next_y = left + (i + 2) * BLOCK_K, right + (i + 2) * BLOCK_K
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
 def columns(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2431,6 +2465,8 @@ TWILL = {
     },
     "dequantized": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, **TILE, "num_warps": 4},
     "spaced": {**HALF, "b": "*i8:16", "scales": "*fp16:16", **SIZES, "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 128, "num_warps": 4},
+    "joined": {**dict.fromkeys("abd", "*fp16:16"), **dict.fromkeys("gc", "*fp32:16"), "DIM": 128, "BLOCK": 64, "num_warps": 8},
+    "foreseen": {**HALF, **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "patchwork": {**STATE, "flags": "*i32:16"},
@@ -2880,5 +2916,7 @@ VARIANTS = {
     "distant": ("distant", {}),
     "dequantized": ("dequantized", {}),
     "spaced": ("spaced", {}),
+    "joined": ("joined", {}),
+    "foreseen": ("foreseen", {}),
 }
 """Which kernels are compiled, with what changed in the table above."""
