@@ -224,9 +224,14 @@ class Warp:
 
     def synchronize_lanes(self) -> None:
         """All lanes are ordered: bar.warp.sync, or a barrier of the CTA."""
-        self.synchronized = self.epoch
+        self.synchronized = self.divide()
         self.together = 0
+
+    def divide(self) -> int:
+        """The epoch that ends here: what the warp does next is in another one."""
+        ended = self.epoch
         self.clock[ORDERED, self.component] += 1
+        return ended
 
     def acquire(self, other: Array) -> None:
         own = int(self.clock[ORDERED, self.component])

@@ -129,9 +129,9 @@ def _cluster_arrive(one: Instruction, decoder: Decoder) -> Control:
         barrier = warp.cta.cluster.barrier
         if "cluster" in warp.state:
             raise Fault("barrier.cluster.arrive a second time with no wait between")
+        warp.state["cluster"] = barrier.generation, warp.synchronized if relaxed else warp.divide()
         if not relaxed:
             warp.release(barrier.gathered)
-        warp.state["cluster"] = barrier.generation
         barrier.arrived += 1
         barrier.advance()
         return warp.fragment.pc + 1
@@ -144,9 +144,10 @@ def _cluster_wait(one: Instruction, decoder: Decoder) -> Control:
     def run(warp: Warp) -> int:
         if blocked := warp.gather(ALL, "barrier.cluster"):
             return blocked
-        barrier, generation = warp.cta.cluster.barrier, warp.state.get("cluster")
-        if generation is None:
+        barrier = warp.cta.cluster.barrier
+        if "cluster" not in warp.state:
             raise Fault("barrier.cluster.wait with no arrive before")
+        generation, before = warp.state["cluster"]
         if barrier.generation == generation:
             return warp.wait(
                 lambda: barrier.generation > generation,
@@ -155,6 +156,7 @@ def _cluster_wait(one: Instruction, decoder: Decoder) -> Control:
         del warp.state["cluster"]
         assert barrier.released is not None
         warp.acquire(barrier.released)
+        warp.synchronized = max(warp.synchronized, before)
         return warp.fragment.pc + 1
 
     return run
