@@ -165,7 +165,9 @@ of it is read. Two tiles (fa_fwd_subtiled), which overlap, are the faster form.
 Clusters of two (`--pairs`) are refused for three kernels. In fa_bwd, B of the MMAs of scores and of their
 gradients is the block's own, keys and values, and the gradient of the queries is a sum over the keys of both
 blocks. A pair would have to hold its queries as B and exchange halves of the scores' gradients through
-distributed shared memory, as FlashAttention-4 does: another algorithm, which is not generated. It would pay:
+distributed shared memory, as FlashAttention-4 does: another algorithm, which is not generated. (The exchange
+alone, by hand, is tests/emulate/exchange.cu: an MMA of 128 rows, 64 of each block, whose A both have computed
+in registers; it is executed, with its hazards.) It would pay:
 shared memory takes 3344 cycles of an iteration here (operands of MMAs 2048, the gradient of the queries
 1024, the scores' gradients 256), and the tensor core 2560. With half of B and half of that gradient for each
 block it would take about 2300 and the exchange, so that the tensor core would limit the loop. In
@@ -175,9 +177,8 @@ set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. fa_bwd_
 
 With `--polynomial-exp2` the search has five forms of a loop to schedule. The values are as accurate as those
 of the instruction (1.17 ulp; CUDA documents 2 for `exp2f`), but not the same bits, so it is off unless given.
-4-bit floats beside 8-bit ones are not generated: 16 of them lie in 16 bytes of shared memory, half of these
-padding, which comes from a tensor map of another type (16U4_ALIGN16B) that neither the host code nor the
-emulator has.
+4-bit floats beside 8-bit ones (matmul_mxfp8_mxfp4) take a byte each in shared memory, of which half is
+padding that TMA leaves: a block loads half the bytes of 8-bit ones, and its MMAs are no faster.
 """
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.builds import build, numbers
-from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, PASSED, program
+from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, PADDED, PASSED, program
 from twill.emulate.build import Request, execute, prepared, run, wrong
 from twill.emulate.memory.clocks import Array
 from twill.emulate.numeric.formats import table
@@ -21,8 +21,10 @@ ORDERS = [*(kernel for kernel in BLACKWELL if kernel.startswith(("gemm_persisten
 @pytest.mark.parametrize(
     ("kernel", "size"),
     [
-        (one, size) for one in (*BLACKWELL, *PASSED) for size in (64 if "fp4" in one else 48, 256)
-    ],  # rows of 16 bytes
+        (one, size)
+        for one in (*BLACKWELL, *PASSED)
+        for size in (128 if one.startswith(PADDED) else 64 if "fp4" in one else 48, 256)
+    ],  # rows of 16 bytes, of 128 elements where TMA pads them
 )
 def test_few_iterations_and_ragged_ends(kernel: str, size: int) -> None:
     """One that is not whole; fewer than stages."""
@@ -78,8 +80,13 @@ FORMATS = {
     "matmul_mxfp8": ("e4m3", "e5m2", 32),
     "matmul_mxfp4": ("e2m1",) * 2 + (32,),
     "matmul_nvfp4": ("e2m1",) * 2 + (16,),
+    "matmul_mxfp8_mxfp4": ("e4m3", "e2m1", 32),
+    "matmul_mxfp4_mxfp8": ("e2m1", "e4m3", 32),
     "matmul_mxfp8_loaded": ("e4m3", "e4m3", 32),
+    "matmul_mxfp8_outer": ("e4m3", "e4m3", 32),
 }
+BY_ROW = ("matmul_mxfp8_loaded", "matmul_mxfp8_outer")
+"""Kernels that load scale factors row by row, and compute others."""
 PITCH = 48
 """Scale factors from row to row, where a kernel loads them row by row."""
 
@@ -89,17 +96,19 @@ PITCH = 48
 def test_block_scaled_dots_in_double_precision(
     kernel: str, m: int, n: int, k: int, grid: tuple[int, int]
 ) -> None:
-    """Whole tiles and ragged ones in all three dimensions; the operands are decoded here, from their bytes."""
+    """Whole tiles and ragged ones in all three dimensions; the operands are decoded here, from their bytes. TMA
+    pads rows of a multiple of 128 elements."""
     made, (left, right, vector) = build(f"{kernel}.sm100"), FORMATS[kernel]
-    given = {"M": m, "N": n, "K": k} | ({"pitch": PITCH} if kernel.endswith("loaded") else {})
+    k = -(-k // 128) * 128 if kernel in PADDED else k
+    given = {"M": m, "N": n, "K": k} | ({"pitch": PITCH} if kernel in BY_ROW else {})
     start = prepared(made, Request(given, (*grid, 1)))
     raw = start.raw()
     execute(made, start.numbers, Request({}, (*grid, 1)), raw)
     a, b = (
-        rows_of(raw[name].view(np.uint8), kind, count, k)
+        rows_of(raw[name].view(np.uint8), kind, count, k, along_k=not kernel.endswith("outer"))
         * (
             scales_by_row(raw, name, count, k)
-            if kernel.endswith("loaded")
+            if kernel in BY_ROW
             else scales_of(raw[f"{name}_scales"].view(np.uint8), count, k, vector)
         )
         for name, kind, count in (("a", left, m), ("b", right, n))
@@ -108,8 +117,10 @@ def test_block_scaled_dots_in_double_precision(
     assert np.linalg.norm(found - expected) < 1e-5 * np.linalg.norm(expected)
 
 
-def rows_of(raw: Array, kind: str, rows: int, k: int) -> Array:
-    """The values of an operand."""
+def rows_of(raw: Array, kind: str, rows: int, k: int, *, along_k: bool = True) -> Array:
+    """The values of an operand, which lie one after the other along K, or along its rows."""
+    if not along_k:
+        return table(kind)[raw[: rows * k].reshape(k, rows).T].astype(np.float64)
     if kind != "e2m1":
         return table(kind)[raw[: rows * k].reshape(rows, k)].astype(np.float64)
     octets = raw[: rows * k // 2].reshape(rows, k // 2)

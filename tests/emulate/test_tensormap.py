@@ -1,5 +1,8 @@
 """Tensor maps as kernels change them."""
 
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -23,6 +26,23 @@ def test_a_size_of_nothing_faults_where_it_is_used() -> None:
     raw = Raw.read(MAP.encode()).changed("global_dim", 0, 0)
     with pytest.raises(Fault, match="no elements along a dimension"):
         decode(raw.write())
+
+
+PADDED = TensorMap(4096, "b4x16_p64", (256, 32), (128,), (128, 32), 128)
+
+
+def test_a_padded_box_takes_twice_its_bytes() -> None:
+    assert decode(PADDED.encode()) == replace(PADDED, steps=(1, 1))
+    assert (PADDED.box_bytes, PADDED.room) == (64 * 32, 128 * 32)
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"box": (64, 32)}, {"shape": (192, 32)}, {"address": 4112}, {"strides": (144,)}, {"swizzle": 64}],
+)
+def test_what_tma_does_not_pad(changed: dict[str, Any]) -> None:
+    with pytest.raises(Fault, match="b4x16_p64"):
+        decode(replace(PADDED, **changed).encode())
 
 
 COPIED = "\n".join(

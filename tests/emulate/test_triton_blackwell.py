@@ -1,6 +1,7 @@
 """PTX that Triton and Gluon generate for sm_100a alone: scaled dots, attention, CTA pairs, tensor memory,
 cluster launch control."""
 
+import re
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -67,6 +68,29 @@ def test_scaled_dots(a_kind: str, b_kind: str, vector: int) -> None:
     made, c = compiled("gemm_scaled", types | SIZES, constants | packs, 100), np.zeros((m, n), np.float32)
     launch(made, (1, 1), [a, a_scales, b, b_scales, c, m, n, k])
     assert np.array_equal(c, scaled(a, a_kind, a_scales, scale) @ scaled(b, b_kind, b_scales, scale).T)
+
+
+def test_four_bits_beside_eight_that_tma_pads() -> None:
+    """Triton expects the bytes of the elements, without the padding."""
+    m, n, k = 128, 128, 256
+    a, b = operand("e4m3", m, k), operand("e2m1", n, k)
+    a_scales, b_scales = (factors(rows, k // 32, "ue8m0") for rows in (m, n))
+    types = {"a": "*fp8e4nv", "a_scales": "*u8", "b": "*u8", "b_scales": "*u8", "c": "*fp32"}
+    tile = {"BM": 128, "BN": 128, "BK": 128}
+    made, c = compiled("gemm_padded", types | SIZES, tile, 100), np.zeros((m, n), np.float32)
+    assert re.search(r"tensormap\.replace\.tile\.elemtype\.\S+ \[[^]]*\], 0xe;", made.asm["ptx"])
+    launch(made, (1, 1), [a, a_scales, b, b_scales, c, m, n, k])
+    assert np.array_equal(c, scaled(a, "e4m3", a_scales, "ue8m0") @ scaled(b, "e2m1", b_scales, "ue8m0").T)
+
+
+def test_operands_of_eight_bits_across_k() -> None:
+    m, n, k = 128, 64, 256
+    a, b = operand("e4m3", k, m), operand("e4m3", k, n)
+    types = {"a": "*fp8e4nv", "b": "*fp8e4nv", "c": "*fp32"}
+    tile = {"BM": 128, "BN": 64, "BK": 128}
+    made, c = compiled("gemm_outer", types | SIZES, tile, 100), np.zeros((m, n), np.float32)
+    launch(made, (1, 1), [a, b, c, m, n, k])
+    assert np.array_equal(c, decoded(a, "e4m3").T @ decoded(b, "e4m3"))
 
 
 def test_scale_factors_that_are_copied_to_tensor_memory() -> None:

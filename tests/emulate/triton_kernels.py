@@ -203,6 +203,37 @@ def gemm_scaled(
 
 
 @triton.jit
+def gemm_padded(
+    a, a_scales, b, b_scales, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr
+):  # fmt: skip
+    """Of e4m3 by e2m1, which TMA pads."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BM, BK])
+    b_desc = tl.make_tensor_descriptor(b, [N, K // 2], [K // 2, 1], [BN, BK // 2])
+    row, col, ks = tl.program_id(0) * BM, tl.program_id(1) * BN, tl.arange(0, BK // 32)
+    rm, rn = row + tl.arange(0, BM), col + tl.arange(0, BN)
+    sums = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        left_scales = tl.load(a_scales + rm[:, None] * (K // 32) + k // 32 + ks[None, :])
+        right_scales = tl.load(b_scales + rn[:, None] * (K // 32) + k // 32 + ks[None, :])
+        left, right = a_desc.load([row, k]), b_desc.load([col, k // 2])
+        sums = tl.dot_scaled(left, left_scales, "e4m3", right.T, right_scales, "e2m1", sums)
+    tl.store(c + rm[:, None] * N + rn[None, :], sums)
+
+
+@triton.jit
+def gemm_outer(a, b, c, M, N, K, BM: tl.constexpr, BN: tl.constexpr, BK: tl.constexpr):
+    """Of operands of 8 bits that are not contiguous along K."""
+    a_desc = tl.make_tensor_descriptor(a, [K, M], [M, 1], [BK, BM])
+    b_desc = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BK, BN])
+    row, col = tl.program_id(0) * BM, tl.program_id(1) * BN
+    sums = tl.zeros((BM, BN), tl.float32)
+    for k in range(0, K, BK):
+        sums = tl.dot(a_desc.load([k, row]).T, b_desc.load([k, col]), sums)
+    rm, rn = row + tl.arange(0, BM), col + tl.arange(0, BN)
+    tl.store(c + rm[:, None] * N + rn[None, :], sums)
+
+
+@triton.jit
 def attention_backward(
     q,
     k,

@@ -58,7 +58,7 @@ def numbers(kernel: str) -> dict[str, float]:
     """Scalar arguments for about four iterations."""
     more = {"split": 128} if kernel.startswith("continued") else {}
     more |= {"K": 640} if kernel.removesuffix(".sm100") in BLOCK_SCALED else {}
-    more |= {"pitch": 32} if kernel.startswith("matmul_mxfp8_loaded") else {}
+    more |= {"pitch": 32} if kernel.startswith(("matmul_mxfp8_loaded", "matmul_mxfp8_outer")) else {}
     return {**(ATTENTION if kernel.startswith("fa") else GEMM), **more}
 
 

@@ -2212,6 +2212,41 @@ def continued(
     c_desc.store([row, col], acc.to(c.dtype.element_ty))
 
 
+@triton.jit
+def matmul_outer(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a.T @ b: neither operand is contiguous along K."""
+    a_desc = tl.make_tensor_descriptor(a, [K, M], [M, 1], [BLOCK_K, BLOCK_M])
+    b_desc = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BLOCK_K, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([k, row]).T, b_desc.load([k, col]), acc)
+    c_desc.store([row, col], acc)
+
+
+@triton.jit
+def matmul_scaled_outer(
+    a, b, c, a_scales, M, N, K, pitch, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a * a_scales).T @ (b * right) of e4m3, as `matmul_scaled_loaded`: neither operand is contiguous along K."""
+    a_desc = tl.make_tensor_descriptor(a, [K, M], [M, 1], [BLOCK_K, BLOCK_M])
+    b_desc = tl.make_tensor_descriptor(b, [K, N], [N, 1], [BLOCK_K, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n, k = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K // 32)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        at = (i * (BLOCK_K // 32) + k)[None, :]
+        left = tl.load(a_scales + m[:, None] * pitch + at, mask=m[:, None] < M)
+        right = (127 + (n[:, None] + at) % 2).to(tl.uint8)
+        x, y = a_desc.load([i * BLOCK_K, row]), b_desc.load([i * BLOCK_K, col])
+        acc = tl.dot_scaled(x.T, left, "e4m3", y, right, "e4m3", acc)
+    c_desc.store([row, col], acc)
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 STRIDES = {"a_stride": "i32:16", "b_stride": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
@@ -2221,6 +2256,16 @@ STATE = {**dict.fromkeys("qkvo", "*fp16:16"), "K": "i32:16", "DIM": 64, "BLOCK_K
 TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
     "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
+    "matmul_outer": {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **TILE, "BLOCK_K": 128},
+    "matmul_scaled_outer": {
+        **dict.fromkeys("ab", "*fp8e4nv:16"),
+        "c": "*fp32:16",
+        "a_scales": "*u8:16",
+        **SIZES,
+        "pitch": "i32:16",
+        **TILE,
+        "BLOCK_K": 128,
+    },
     "matmul_scaled": {
         **dict.fromkeys("ab", "*fp8e4nv:16"),
         "c": "*fp32:16",
@@ -2750,6 +2795,11 @@ VARIANTS = {
     "noted": ("noted", {}),
     "matmul_mxfp8": ("matmul_scaled", {"b": "*fp8e5:16", "RIGHT": "e5m2", "BLOCK_N": 256}),
     "matmul_mxfp4": ("matmul_scaled", FOUR_BITS),
+    "matmul_mxfp8_mxfp4": (
+        "matmul_scaled",
+        {"b": "*u8:16", "RIGHT": "e2m1", "RIGHT_PACK": 2, "BLOCK_K": 256},
+    ),
+    "matmul_mxfp4_mxfp8": ("matmul_scaled", {"a": "*u8:16", "LEFT": "e2m1", "LEFT_PACK": 2}),
     "matmul_mxfp8_loaded": ("matmul_scaled_loaded", {}),
     "matmul_nvfp4": (
         "matmul_scaled",
@@ -2762,6 +2812,8 @@ VARIANTS = {
             "BLOCK_K": 256,
         },
     ),
+    "matmul_outer": ("matmul_outer", {}),
+    "matmul_mxfp8_outer": ("matmul_scaled_outer", {}),
     "matmul_across": ("matmul", {"BLOCK_M": 64, "BLOCK_N": 256}),
     "batched": ("batched", {}),
     "epilogue": ("epilogue", {}),

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from tests.kernels.kernels import VARIANTS
-from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, EXAMPLES, PAIRED, POLYNOMIAL, architecture
+from tests.kernels.programs import BLACKWELL, BLACKWELL_ONLY, EXAMPLES, PAIRED, POLYNOMIAL, architecture
 from twill.extract.frontend.triton import capture
 from twill.files import write_schedule
 from twill.generation.generate import generate
@@ -25,7 +25,7 @@ LIMIT = 60
 
 def main(names: list[str]) -> None:
     for kernel_name in names or [
-        *(one for one in VARIANTS if one not in BLOCK_SCALED),
+        *(one for one in VARIANTS if one not in BLACKWELL_ONLY),
         *EXAMPLES,
         *BLACKWELL,
         *PAIRED,

@@ -113,15 +113,23 @@ BLACKWELL_EXAMPLES = (
     *("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction"),
     *("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd", "fa_bwd_subtiled"),
 )
-BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4", "matmul_mxfp8_loaded")
+PADDED = ("matmul_mxfp8_mxfp4", "matmul_mxfp4_mxfp8")
+"""Of 4-bit floats beside 8-bit ones, which TMA pads in shared memory."""
+BLOCK_SCALED = (
+    *("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4"),
+    *PADDED,
+    *("matmul_mxfp8_loaded", "matmul_mxfp8_outer"),
+)
 """Kernels with block-scaled MMAs, which Hopper does not have."""
+BLACKWELL_ONLY = (*BLOCK_SCALED, "matmul_outer")
+"""Those, and one with MMAs of 8 bits whose operands are not contiguous along K."""
 BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
     *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled"),
     *("odd_columns", "narrowed", "wrapped_e4m3"),
-    *BLOCK_SCALED,
+    *BLACKWELL_ONLY,
 )
 PAIRED = tuple(
     f"{kernel}_pairs.sm100"
@@ -134,6 +142,7 @@ PAIRED = tuple(
         "fa_fwd_subtiled",
         "matmul_bf16",
         "matmul_mxfp8",
+        "matmul_mxfp8_mxfp4",
         "matmul_nvfp4",
     )
 )

@@ -9,6 +9,7 @@ the same thing. Dimensions are innermost first. Rules: CUDA driver API, cuTensor
 import struct
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from twill.emulate.faults import Fault
 
@@ -26,12 +27,18 @@ TYPES = (
     ("bf16", 2),
     ("tf32", 4),
     ("tf32.ftz", 4),
-    ("b4x16", 1),
-    ("b4x16_p64", 1),
-    ("b6x16_p32", 1),
+    ("b4x16", 0),
+    ("b4x16_p64", 0),
+    ("b6x16_p32", 0),
 )
 """Element types with their bytes, by the number that tensormap.replace gives them (PTX ISA,
-tensormap.replace, .elemtype)."""
+tensormap.replace, .elemtype); 0 for those of less than a byte."""
+PADDED = "b4x16_p64"
+"""Sixteen elements of 4 bits, eight bytes, take sixteen bytes of shared memory (CUDA driver API,
+CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B)."""
+_PADDED_LINE = 128
+"""Elements of a line of a box, and what the innermost size and coordinate are multiples of
+(cuTensorMapEncodeTiled; PTX ISA, "Tensors")."""
 
 SWIZZLES = (0, 32, 64, 128)
 """Bytes of a line of the pattern, by the number of .swizzle_mode."""
@@ -61,17 +68,28 @@ class TensorMap:
     """Bytes that the swizzle moves as one."""
 
     @property
-    def size(self) -> int:
-        """Bytes of an element."""
-        return dict(TYPES)[self.type]
+    def padding(self) -> int:
+        """Bytes that each byte takes in shared memory."""
+        return 2 if self.type == PADDED else 1
+
+    def bytes_of(self, elements: int) -> int:
+        """Of elements side by side in global memory."""
+        return elements // 2 if self.type == PADDED else elements * dict(TYPES)[self.type]
+
+    @property
+    def step(self) -> int:
+        """What the first coordinate of a box is a multiple of."""
+        return _PADDED_LINE if self.type == PADDED else 1
 
     @property
     def box_bytes(self) -> int:
-        """Of a box in shared memory."""
-        count = self.size
-        for extent in self.box:
-            count *= extent
-        return count
+        """Of a box in global memory, which is what counts on an mbarrier."""
+        return self.bytes_of(prod(self.box))
+
+    @property
+    def room(self) -> int:
+        """Bytes of a box in shared memory."""
+        return self.box_bytes * self.padding
 
     def encode(self) -> bytes:
         names = [name for name, _ in TYPES]
@@ -192,7 +210,9 @@ def decode(data: bytes) -> TensorMap:
 
 def validate(map: TensorMap) -> None:
     """Raises Fault for what cuTensorMapEncodeTiled refuses."""
-    inner = map.box[0] * map.size
+    if not dict(TYPES)[map.type]:
+        _validate_padded(map)
+    inner = map.bytes_of(map.box[0]) * map.padding
     if map.address % 16:
         raise Fault(f"a tensor map's address {map.address:#x} is not a multiple of 16")
     if wrong := [stride for stride in map.strides if stride % 16 or not 0 <= stride < 1 << 40]:
@@ -206,3 +226,17 @@ def validate(map: TensorMap) -> None:
         raise Fault(f"a line of a tensor map's box has {inner} bytes: a multiple of 16 is expected{limit}")
     if wrong := [step for step in map.steps if not 1 <= step <= 8]:
         raise Fault(f"a tensor map's element stride is {wrong[0]}: 1 to 8 are allowed")
+
+
+def _validate_padded(map: TensorMap) -> None:
+    """Of elements of less than a byte. Raises Fault."""
+    if map.type != PADDED:
+        raise Fault(f"tensor maps of type {map.type} are not supported")
+    if map.box[0] != _PADDED_LINE or map.shape[0] % _PADDED_LINE or map.swizzle not in (0, 128):
+        raise Fault(
+            f"a tensor map of type {map.type} has lines of {map.box[0]} in {map.shape[0]} elements and a"
+            f" swizzle of {map.swizzle}: {_PADDED_LINE} in a multiple of {_PADDED_LINE}, and 128 or none, are"
+            " expected"
+        )
+    if any(one % 32 for one in (map.address, *map.strides)):
+        raise Fault(f"address and strides of a tensor map of type {map.type} are multiples of 32")

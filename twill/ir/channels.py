@@ -6,7 +6,7 @@ The docstrings define each; the statements of `ir.statements` use them.
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from twill.ir.loop import Encoding, Type
+from twill.ir.loop import Encoding, NvmmaShared, Type
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +34,11 @@ class SlotTensor:
     def box(self) -> tuple[int, ...]:
         """The shape of what is loaded at once."""
         return tuple(size // (1 + (i in (self.halved, self.multicast))) for i, size in enumerate(self.shape))
+
+    @property
+    def loaded(self) -> int:
+        """Bytes that TMA loads, which is what its mbarrier counts: without what pads the tile."""
+        return self.bytes // (self.encoding.room if isinstance(self.encoding, NvmmaShared) else 1)
 
     @property
     def part(self) -> tuple[int, ...]:

@@ -104,6 +104,12 @@ class NvmmaShared:
     transposed: bool
     element_bits: int
     fp4_padded: bool
+    """Of 4-bit floats, two in an element: behind each eight bytes there are eight that hold nothing."""
+
+    @property
+    def room(self) -> int:
+        """Bytes of shared memory that each byte takes."""
+        return 2 if self.fp4_padded else 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -206,10 +206,10 @@ class TileLoad:
 
 @dataclass(frozen=True, slots=True)
 class ProducerLoad:
-    """Fill a slot from global memory: wait until it is empty (producer_acquire), expect `bytes` on its full
-    barrier, start the loads by TMA; or start them by copies of all threads (producer_commit). Asynchronous
-    from there: the slot is full when everything has arrived. Loads through registers have arrived when they
-    are written to the slot.
+    """Fill a slot from global memory: wait until it is empty (producer_acquire), expect `bytes` (of its
+    tiles, without what pads them) on its full barrier, start the loads by TMA; or start them by copies of all
+    threads (producer_commit). Asynchronous from there: the slot is full when everything has arrived. Loads
+    through registers have arrived when they are written to the slot.
 
     A group that reads what it loads has the load behind its ConsumerRelease of the same slot, of the
     iteration `slots` before. It does nothing where its own iteration is N or later, or that one negative."""

@@ -282,7 +282,7 @@ def _load(body: Body, op: Op) -> Iterable[Statement]:
     if channel.producer == body.group:
         ops, leaves = cone(body.code, [op], body.kept)
         reads = tuple(Read(value.id, body.location(value)) for value in leaves)
-        yield ProducerLoad(channel.id, (TileLoad(0, ops, reads),), channel.tensors[0].bytes)
+        yield ProducerLoad(channel.id, (TileLoad(0, ops, reads),), channel.tensors[0].loaded)
     if body.group in channel.consumers:
         yield ConsumerWait(channel.id)
 

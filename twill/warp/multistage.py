@@ -116,5 +116,5 @@ def _load(group: Group, channel: ChannelPlan, at: At) -> ProducerLoad:
     for tensor, task, index in loads(group, channel):
         reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
         made.append(TileLoad(tensor, task.ops, reads, group.code.copies.get(index, 0)))
-    size = sum(tensor.bytes for tensor in channel.tensors)
+    size = sum(tensor.loaded for tensor in channel.tensors)
     return ProducerLoad(channel.id, tuple(made), size, at, slots=channel.depth)

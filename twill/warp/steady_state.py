@@ -354,7 +354,7 @@ def _load(interval: _Interval, position: int, channel: ChannelPlan, at: At) -> S
         vector, along = code.copies.get(index, 0), code.through_registers.get(index)
         made.append(TileLoad(tensor, task.ops, reads, vector, along))
         sources += [source for _, (_, source) in found]
-    total = sum(tensor.bytes for tensor in channel.tensors)
+    total = sum(tensor.loaded for tensor in channel.tensors)
     return Step(ProducerLoad(channel.id, tuple(made), total, at), at.stage, sources=tuple(sources))
 
 

@@ -14,6 +14,7 @@ from math import prod
 from twill.diagnostics import DefectError, Location
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.effects import effects, registers
+from twill.ir.loop import NvmmaShared
 from twill.ir.operands import Iteration, Register
 from twill.ir.problem import Limits
 from twill.ir.program import Program, WarpProgram
@@ -162,6 +163,11 @@ def _slots(program: Program, channel: Channel) -> Iterable[Complaint]:
 
 
 def _bytes(tensor: SlotTensor) -> int:
+    return _loaded(tensor) * (tensor.encoding.room if isinstance(tensor.encoding, NvmmaShared) else 1)
+
+
+def _loaded(tensor: SlotTensor) -> int:
+    """Without what pads it."""
     return prod(tensor.part) * bits(tensor.dtype) // 8 // tensor.repeated
 
 
@@ -232,7 +238,7 @@ def _named_barriers(program: Program) -> Iterable[Complaint]:
 def _load(program: Program, group: WarpProgram, statement: ProducerLoad) -> Iterable[Complaint]:
     channel, expected = program.channel(statement.channel), statement.bytes
     where = program.op(statement.loads[-1].ops[-1]).location if statement.loads else None
-    whole = sum(map(_bytes, channel.tensors))
+    whole = sum(map(_loaded, channel.tensors))
     if group.id != channel.producer or channel.filled_by not in LOADED:
         yield f"group {group.id} loads into channel {channel.id} of group {channel.producer}", where
     if any(load.vector not in _widths(channel, load) for load in statement.loads):

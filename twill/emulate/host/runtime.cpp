@@ -69,6 +69,11 @@ CUresult encode(CUtensorMap* map, CUtensorMapDataType type, cuuint32_t rank, voi
                 const cuuint64_t* strides, const cuuint32_t* box, const cuuint32_t* steps, CUtensorMapInterleave interleave,
                 CUtensorMapSwizzle swizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill fill) {
     if (rank < 1 || rank > 5 || unsigned(type) > 15 || interleave != CU_TENSOR_MAP_INTERLEAVE_NONE) return CUDA_ERROR_INVALID_VALUE;
+    if (type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B) {
+        bool allowed = box[0] == 128 && shape[0] % 128 == 0 && reinterpret_cast<uint64_t>(address) % 32 == 0 && !fill;
+        for (unsigned i = 0; i + 1 < rank; ++i) allowed = allowed && strides[i] % 32 == 0;
+        if (!allowed) return CUDA_ERROR_INVALID_VALUE;
+    }
     Record record{};
     record.address = reinterpret_cast<uint64_t>(address);
     record.rank = uint8_t(rank);

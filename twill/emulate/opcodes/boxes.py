@@ -43,7 +43,7 @@ class Box:
     last: int
     """And behind the last."""
     inner: int
-    """Bytes of a line."""
+    """Bytes of a line in global memory."""
 
 
 def box(tensor: TensorMap, coordinates: Sequence[int]) -> Box:
@@ -55,14 +55,18 @@ def box(tensor: TensorMap, coordinates: Sequence[int]) -> Box:
         good = (position >= 0) & (position < tensor.shape[i])
         starts = (position[:, None] * tensor.strides[i - 1] + starts[None, :]).reshape(-1)
         inside = (good[:, None] & inside[None, :]).reshape(-1)
-    x, size = coordinates[0], tensor.size
+    x, bytes_of = coordinates[0], tensor.bytes_of
+    if x % tensor.step:
+        raise Fault(
+            f"the first coordinate in a tensor of {tensor.type}, {x}, is no multiple of {tensor.step}"
+        )
     first, last = min(max(0, -x), tensor.box[0]), max(0, min(tensor.box[0], tensor.shape[0] - x))
     return Box(
-        starts + tensor.address + x * size,
+        starts + tensor.address + bytes_of(x),
         inside,
-        first * size,
-        max(first, last) * size,
-        tensor.box[0] * size,
+        bytes_of(first),
+        bytes_of(max(first, last)),
+        bytes_of(tensor.box[0]),
     )
 
 
@@ -70,7 +74,7 @@ def read_box(device: Device, tensor: TensorMap, one: Box) -> Array:
     """Bytes (line, byte), zeros or NaN outside."""
     made = np.full((len(one.starts), one.inner), 0, np.uint8)
     if tensor.nan:
-        made[...] = np.tile(np.array(_NAN[tensor.type], np.uint8), one.inner // tensor.size)
+        made[...] = np.tile(np.array(_NAN[tensor.type], np.uint8), one.inner // tensor.bytes_of(1))
     starts = one.starts[one.inside]
     if len(starts) and one.last > one.first:
         held, base = _reach(device, starts, one)
@@ -91,6 +95,12 @@ _NAN: Mapping[str, tuple[int, ...]] = {
 def _reach(device: Device, starts: Array, one: Box) -> tuple[Array, int]:
     found = device.find(int(starts.min()) + one.first, int(starts.max()) + one.last)
     return found.data, found.base
+
+
+def padded(tensor: TensorMap, data: Array) -> Array:
+    """Bytes of lines as they lie in shared memory (16-byte piece, byte), before the swizzle."""
+    pieces = data.reshape(-1, 16 // tensor.padding)
+    return np.pad(pieces, ((0, 0), (0, 16 - pieces.shape[1])))
 
 
 def write_box(device: Device, tensor: TensorMap, one: Box, data: Array, reduce: str | None) -> None:

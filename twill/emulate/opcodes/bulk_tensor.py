@@ -15,7 +15,7 @@ from twill.emulate.machine.asynchronous import Operation, Store
 from twill.emulate.machine.cta import Cta
 from twill.emulate.machine.warp import Warp
 from twill.emulate.memory.clocks import Array
-from twill.emulate.opcodes.boxes import box, read_box, swizzled, write_box
+from twill.emulate.opcodes.boxes import box, padded, read_box, swizzled, write_box
 from twill.emulate.opcodes.bulk import (
     arriving,
     destination,
@@ -145,16 +145,15 @@ def load_box(
 ) -> None:
     barrier, where_from = find_async(warp, place), box(tensor, coordinates)
     event = arriving(warp, barrier, line)
-    destination(cta, first, tensor.box_bytes, warp.seen(), event, 128)
+    destination(cta, first, tensor.room, warp.seen(), event, 128)
     visit(warp, cta, event)
-    pieces = swizzled(
-        first, tensor.box_bytes // where_from.inner, where_from.inner, tensor.swizzle, tensor.atom
-    )
+    lines = tensor.box_bytes // where_from.inner
+    pieces = swizzled(first, lines, where_from.inner * tensor.padding, tensor.swizzle, tensor.atom)
 
     def act() -> None:
         unchanged()
         data = read_box(warp.cta.launch.device, tensor, where_from)
-        cta.shared.data.reshape(-1, 16)[pieces >> 4] = data.reshape(-1, 16)
+        cta.shared.data.reshape(-1, 16)[pieces >> 4] = padded(tensor, data)
         barrier.complete(tensor.box_bytes)
 
     launched(warp, barrier, Operation(act, line, f"a load of {tensor.box_bytes} bytes"))
@@ -166,6 +165,8 @@ def _tensor_store(one: Instruction, decoder: Decoder, reduce: str | None) -> Ste
     def issue(warp: Warp, lane: int) -> None:
         tensor, coordinates, unchanged = target.of(warp, lane, line)
         cta, first = shared_address(warp, lane_value(warp, source, lane, "the source of a copy"))
+        if tensor.padding > 1:
+            raise Fault(f"tensors of type {tensor.type} are loaded, not stored")
         own, where_to = thread(warp, lane), box(tensor, coordinates)
         origin(warp, cta, first, tensor.box_bytes, own.component, own.groups.count + 1, line, 128)
         pieces = swizzled(

@@ -8,12 +8,12 @@ ISA, "TensorCore 5th Generation Family Instructions").
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
-from twill.ir.loop import MemDesc, NvmmaShared, Op, Scalar, Tensor, TensorMemory, Value
+from twill.ir.loop import MemDesc, Op, Scalar, Tensor, TensorMemory, Value
 from twill.ir.operands import Read, Slot
 from twill.ir.operands import TensorMemory as Location
 from twill.ir.program import Program
 from twill.ir.statements import MbarrierArrival, MmaIssue
-from twill.ops.mma import copied_scales, inputs
+from twill.ops.mma import copied_scales, inputs, packed
 from twill.ops.table import role
 from twill.targets.blackwell.scales import codes, copies, scale_address, scaled_kind
 from twill.targets.cuda.elements import refuse, sequence
@@ -77,8 +77,8 @@ def _unsupported_types(left: MemDesc, right: MemDesc, result: MemDesc) -> str | 
 
 
 def _unsupported_scales(op: Op) -> str | None:
-    """Of a block-scaled MMA. 4-bit floats beside 8-bit ones take a byte each in shared memory."""
-    left, right, *scales = inputs(op)
+    """Of a block-scaled MMA."""
+    left, _, *scales = inputs(op)
     if any(isinstance(one.type, MemDesc) and one.type.space == "tmem" for one in (left, *scales)):
         return "with A or scale factors that are stored to tensor memory by threads can not be generated"
     try:
@@ -87,14 +87,7 @@ def _unsupported_scales(op: Op) -> str | None:
         blocks = [list(copies(one)) for one in scales]
     except ValueError as problem:
         return f"{problem} can not be generated"
-    if any(_padded(one) for one in (left, right)):
-        return "of 4-bit floats beside 8-bit ones can not be generated"
     return None if all(blocks) else "without scale factors can not be generated"
-
-
-def _padded(value: Value) -> bool:
-    encoding = value.type.encoding if isinstance(value.type, MemDesc) else None
-    return isinstance(encoding, NvmmaShared) and encoding.fp4_padded
 
 
 def _unsupported_shape(result: MemDesc, possible: Collection[int]) -> str | None:
@@ -131,7 +124,7 @@ class TcgenPrinter:
         lines = [f"const uint64_t descriptor_b = {_descriptor(b, not b.transposed)};"]
         if isinstance(a, Shared):
             lines.append(f"const uint64_t descriptor_a = {_descriptor(a, a.transposed)};")
-        form = _scaled(emitter, statement) if statement.scales else _plain(program, dot, a, b)
+        form = _scaled(emitter, statement, a, b) if statement.scales else _plain(program, dot, a, b)
         lines += form.before
         for number, k in enumerate(range(statement.begin, statement.end, form.step)):
             add = "1" if k else accumulates(statement, emitter.least)
@@ -232,7 +225,7 @@ def _scale_chains(program: Program, dot: Op) -> list[list[Value]]:
     return found
 
 
-def _scaled(emitter: Emitter, it: MmaIssue) -> _Form:
+def _scaled(emitter: Emitter, it: MmaIssue, a: Shared | str, b: Shared) -> _Form:
     """A block-scaled MMA, and the copies of its scale factors to tensor memory."""
     program, dot = emitter.program, emitter.program.op(it.ops[-1])
     scope, kind = emitter.scope((), at=it.at), scaled_kind(dot)
@@ -245,13 +238,14 @@ def _scaled(emitter: Emitter, it: MmaIssue) -> _Form:
         for offset, column in copies(chain[0]):
             copy = "tcgen05_copy<2>" if program.pairs else "tcgen05_copy"
             lines.append(f"{copy}({plus(name, column)}, {plus(f'{name}_at', offset)});")
-    a, b = codes(dot, kind)
+    codes_of = ", ".join(codes(dot, kind))
+    majors = _majors(program, dot, a, b, "4" if packed(dot, 0) or packed(dot, 1) else "")
     m, n = _shape(program, dot)
     rows = [_rows(value) for value, _ in copied_scales(dot)]
 
     def operands(number: int) -> list[str]:
         (first, byte), (second, other) = (scale_address(0, kind, number, one) for one in rows)
-        text = f"{a}, {b}, false, false, {m}, {n}, {kind.scale}, {byte}, {other}"
+        text = f"{codes_of}, {majors}, {m}, {n}, {kind.scale}, {byte}, {other}"
         return [f"scaled_instruction_descriptor({text})", plus(names[0], first), plus(names[1], second)]
 
     return _Form(kind.name, kind.k, operands, tuple(lines), 2 if kind.k == 64 else 1)
@@ -273,14 +267,27 @@ def _plain(program: Program, dot: Op, a: Shared | str, b: Shared) -> _Form:
     """An MMA without scale factors."""
     left, right, into = (_element(value) for value in dot.operands[:3])
     (kind, one), (_, other) = KINDS[left], KINDS[right]
-    outer = [isinstance(a, Shared) and a.transposed, not b.transposed]
-    if kind == "tf32" and any(outer):
-        raise refuse(program, dot, "operands of 32 bits must be contiguous along K in shared memory")
-    words = ", ".join("true" if one else "false" for one in outer)
+    majors = _majors(program, dot, a, b, "32" if kind == "tf32" else "")
     rows, columns = _shape(program, dot)
     sums = f", {SUMS[kind][into]}" if into != "f32" else ""
-    text = f"instruction_descriptor({one}, {other}, {words}, {rows}, {columns}{sums})"
+    text = f"instruction_descriptor({one}, {other}, {majors}, {rows}, {columns}{sums})"
     return _Form(kind, DEPTHS[kind], lambda number: [text])
+
+
+def _majors(program: Program, dot: Op, a: Shared | str, b: Shared, bits: str) -> str:
+    """Whether A and B are MN-major, in words. Raises TwillError where they can not be, for `bits`, which is
+    empty where all elements have 8 or 16 (PTX ISA, "Transpose and Negate operation")."""
+    outer = (isinstance(a, Shared) and a.transposed, not b.transposed)
+    if any(outer) and bits:
+        raise refuse(program, dot, f"operands of {bits} bits must be contiguous along K in shared memory")
+    if outer[1] and b.bits == 8 and _shape(program, dot)[1] % _MN_MAJOR_BYTES[program.pairs]:
+        raise refuse(program, dot, "B of 8 bits, contiguous along N, has too few columns")
+    return ", ".join("true" if one else "false" for one in outer)
+
+
+_MN_MAJOR_BYTES = (16, 32)
+"""What N is a multiple of where B of 8 bits is contiguous along N: of one thread block, and of a pair (PTX
+ISA, tcgen05.mma, restrictions on N)."""
 
 
 def _element(value: Value) -> str:

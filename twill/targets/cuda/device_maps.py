@@ -8,7 +8,7 @@ the sizes and the strides. Before it does so again, its TMA operations are compl
 
 from math import prod
 
-from twill.ir.loop import Op, Scalar, TensorDesc
+from twill.ir.loop import NvmmaShared, Op, Scalar, TensorDesc
 from twill.ir.program import Program
 from twill.ir.statements import Compute, StoreTile, walk
 from twill.ops.table import role
@@ -46,9 +46,12 @@ def own(program: Program) -> list[str]:
     return [f"CUtensorMap* const {OWN} = {MEMORY} + ({block}) * {maps};"] if maps else []
 
 
-def extents(texts: list[str]) -> str:
-    """The sizes of a tensor, innermost first, from those of a descriptor."""
-    return ", ".join(text if literal(text) is not None else f"uint64_t({bare(text)})" for text in texts[::-1])
+def extents(texts: list[str], kind: TensorDesc) -> str:
+    """The sizes of a tensor, innermost first, from those of a descriptor: padded 4-bit floats are two in each
+    of its elements."""
+    wide = [text if literal(text) is not None else f"uint64_t({bare(text)})" for text in texts[::-1]]
+    room = kind.encoding.room if isinstance(kind.encoding, NvmmaShared) else 1
+    return ", ".join([times(wide[0], room), *wide[1:]])
 
 
 def pitches(texts: list[str], size: int) -> str:
@@ -72,7 +75,7 @@ def execute(scope: Scope, op: Op) -> None:
     if any(isinstance(statement, StoreTile) for statement in walk(group.body)):
         lines.append("tma_wait<0>();")
     template = tensor_map(program.name(op.result.id))
-    given = f"{{{extents(numbers[:rank])}}}, {{{pitches(numbers[rank:], size)}}}"
+    given = f"{{{extents(numbers[:rank], kind)}}}, {{{pitches(numbers[rank:], size)}}}"
     lines.append(f"tensor_map_replace<{rank}>({place}, &{template}, {data}, {given});")
     name = scope.name(op.result)
     declared = "" if op.result.id in scope.targets else "const CUtensorMap* const "

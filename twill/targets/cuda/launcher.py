@@ -233,6 +233,13 @@ def _template(program: Program, index: int) -> list[str]:
     return _encoded(program, op, [], device_maps.MEMORY, *device_maps.template_numbers(op.result.type))
 
 
+def _map_type(kind: TensorDesc) -> str:
+    """In the name of a `CUtensorMapDataType`."""
+    assert isinstance(kind.dtype, Scalar)
+    padded = isinstance(kind.encoding, NvmmaShared) and kind.encoding.fp4_padded
+    return "16U4_ALIGN16B" if padded else MAP_TYPES[kind.dtype.name]
+
+
 def _encoded(
     program: Program,
     op: Op,
@@ -260,9 +267,9 @@ def _encoded(
     swizzle = "NONE" if plain else f"{line}B"
     name, form = (
         map_name(program, op.index),
-        f"CU_TENSOR_MAP_DATA_TYPE_{MAP_TYPES[kind.dtype.name]}, CU_TENSOR_MAP_SWIZZLE_{swizzle}",
+        f"CU_TENSOR_MAP_DATA_TYPE_{_map_type(kind)}, CU_TENSOR_MAP_SWIZZLE_{swizzle}",
     )
-    extents, pitches = device_maps.extents(sizes), device_maps.pitches(strides, size)
+    extents, pitches = device_maps.extents(sizes, kind), device_maps.pitches(strides, size)
     call = f"tensor_map<{rank}>(&{name}, {form}, {data}, {{{extents}}}, {{{pitches}}}, {{{box}}}{more})"
     return [
         f"CUtensorMap {name};",

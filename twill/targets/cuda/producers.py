@@ -7,7 +7,7 @@ be copied.
 from dataclasses import replace
 
 from twill.ir.channels import Channel, SlotTensor
-from twill.ir.loop import Op, Tensor, Value
+from twill.ir.loop import NvmmaShared, Op, Tensor, Value
 from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
 from twill.ops.table import role
 from twill.targets.cuda.address_analysis import Analysis
@@ -72,7 +72,7 @@ def _every(emitter: Emitter, it: ProducerLoad) -> list[str]:
     lines = [line for load in it.loads for line in _tile(emitter, it, load)]
     inside = _inside(emitter, it)
     tensors = emitter.program.channel(it.channel).tensors
-    expected = it.bytes or sum(tensors[load.tensor].bytes for load in it.loads)
+    expected = it.bytes or sum(tensors[load.tensor].loaded for load in it.loads)
     expect = f"mbarrier_arrive_expect({channel_name(it.channel)}.full({n}), {expected});"
     if emitter.of_pair(it.channel):
         expect = f"if ({FIRST}) {expect.replace(str(expected), str(2 * expected))}"
@@ -136,6 +136,8 @@ def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
     if tensor.halved is not None:
         half = times(PAIR_RANK, tensor.part[tensor.halved])
         corner[tensor.halved] = f"{atom(corner[tensor.halved])} + {half}"
+    if isinstance(tensor.encoding, NvmmaShared) and not own:
+        corner[-1] = times(corner[-1], tensor.encoding.room)
     name = f"&{tensor_map(emitter.program.name(op.result.id))}" if own else map_pointer(scope, op)
     try:
         address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)

@@ -5,7 +5,7 @@ expressions; tiles of numbers become arrays, which the compiler takes apart into
 appends TTGIR operations.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TypeGuard
@@ -44,6 +44,7 @@ from twill.targets.cuda.names import c_name, channel, count, local
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_tiles import Elements, Held, Transposed, declaration, held, number, point
 from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
+from twill.targets.cuda.shared_tiles import operand as as_operand
 from twill.targets.cuda.tensor_memory import Stream
 from twill.warp.dataflow import captured
 
@@ -146,11 +147,11 @@ class Scope:
             case TensorMemory() as tile:
                 return tensor_address(self.program, tile)
 
-    def operand(self, read: Read, slot: Slot) -> Shared:
-        """A tile where it is in shared memory."""
+    def operand(self, read: Read, slot: Slot, made: Callable[..., Shared] = as_operand) -> Shared:
+        """A tile where it is in shared memory, as MMAs and TMA read it, or as `made` has it."""
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         try:
-            return shared(self._address(slot), one.part, one.dtype, one.encoding)
+            return made(self._address(slot), one.part, one.dtype, one.encoding)
         except ValueError as problem:
             value = self.program.value(read.value)
             op = (
@@ -182,8 +183,8 @@ class Scope:
     def _read_as(self, read: Read, slot: Slot, tile: Tensor) -> Form:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         if one.encoding is not None:
-            self.read_from[read.value] = self.operand(read, slot)
-            lines, found = loaded(tile, self.operand(read, slot), f"read_{len(self.lines)}")
+            self.read_from[read.value] = self.operand(read, slot, shared)
+            lines, found = loaded(tile, self.read_from[read.value], f"read_{len(self.lines)}")
             self.lines += [*lines, *self._awaited(slot, found.name)]
             return found
         name = f"read_{len(self.lines)}"

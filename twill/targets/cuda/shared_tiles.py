@@ -38,6 +38,8 @@ from twill.targets.cuda.register_tiles import (
 from twill.warp.channels import bits
 
 UNROLL = "#pragma unroll"
+_PADDED_LINE = 128
+"""4-bit floats of a line that TMA pads (CUDA driver API, cuTensorMapEncodeTiled)."""
 _FEW = "#pragma unroll 4"
 """Of a group that only moves data and has few registers."""
 
@@ -68,13 +70,24 @@ class Shared:
 
 
 def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
-    """Raises ValueError for a tile that is not as TMA leaves it."""
+    """A tile whose elements threads address. Raises ValueError for one that is not as TMA leaves it."""
+    if isinstance(encoding, NvmmaShared) and encoding.fp4_padded:
+        raise ValueError("of 4-bit floats beside 8-bit ones is padded: TMA fills it, and MMAs alone read it")
+    return operand(address, shape, dtype, encoding)
+
+
+def operand(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
+    """A tile as MMAs read it, with a byte for each 4-bit float of a padded one. Raises ValueError as
+    `shared`."""
     size = bits(dtype) if isinstance(dtype, Scalar) and not dtype.name.startswith("i1") else 0
     if not (size and isinstance(encoding, NvmmaShared) and encoding.swizzle_bytes >= 32 and len(shape) >= 2):
         raise ValueError("in shared memory is in no swizzle of 128, 64 or 32 bytes")
     rows, columns = prod(shape[:-1]), shape[-1]
     if encoding.transposed:
         rows, columns = columns, rows
+    columns *= encoding.room
+    if encoding.fp4_padded and encoding.swizzle_bytes != _PADDED_LINE:
+        raise ValueError(f"of 4-bit floats beside 8-bit ones has lines of less than {_PADDED_LINE}")
     return Shared(address, rows, columns, size, encoding.swizzle_bytes, encoding.transposed)
 
 
@@ -113,7 +126,7 @@ def boxed(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding 
     line = shape[-1] * bits(dtype) // 8
     if isinstance(encoding, NvmmaShared) and dense(shape, encoding) and shape[-1] <= 256 and line % 16 == 0:
         return Shared(address, prod(shape[:-1]), shape[-1], bits(dtype), line)
-    return shared(address, shape, dtype, encoding)
+    return operand(address, shape, dtype, encoding)
 
 
 def _matrix(tile: Shared, form: Fragment) -> str:

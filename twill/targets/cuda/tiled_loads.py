@@ -280,7 +280,7 @@ class _Finder:
         kind, encoding = op.result.type, tensor.encoding
         if not isinstance(kind, Tensor) or len(kind.shape) != 2 or not isinstance(encoding, NvmmaShared):
             raise _NotAffineError
-        if filling(self.axes, op) != 0:  # TMA fills in zeros
+        if filling(self.axes, op) != 0 or encoding.fp4_padded:  # TMA fills in zeros
             raise _NotAffineError
         return kind, shared("", tensor.shape, tensor.dtype, encoding)
 

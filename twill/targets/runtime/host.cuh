@@ -124,9 +124,10 @@ struct LaunchMemory {
 };
 
 /// Global memory that maps of tensors without elements describe, as the driver encodes none with an extent of 0. It has one
-/// element that loads read, which is 0 as all outside of a tensor, and apart from it one that stores write.
+/// element that loads read, which is 0 as all outside of a tensor, and apart from it one that stores write. 4-bit elements that
+/// are padded are 128, the fewest that the driver takes.
 struct NoElements {
-    static constexpr size_t bytes = 16;
+    static constexpr size_t bytes = 64;
     LaunchMemory owned;
 
     explicit NoElements(cudaStream_t stream) : owned(stream) {}
@@ -150,6 +151,9 @@ static inline int tensor_map(CUtensorMap* map, CUtensorMapDataType type, CUtenso
         ones[i] = 1;
         if (i + 1 < Rank) apart[i] = NoElements::bytes;
     }
+#if CUDA_VERSION >= 12080
+    if (type == CU_TENSOR_MAP_DATA_TYPE_16U4_ALIGN16B) ones[0] = 128;
+#endif
     return tensor_map<Rank>(map, type, swizzle, none.element(use == MapUse::store), ones, apart, box);
 }
 
