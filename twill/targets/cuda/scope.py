@@ -183,8 +183,8 @@ class Scope:
     def _read_as(self, read: Read, slot: Slot, tile: Tensor) -> Form:
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         if one.encoding is not None:
-            self.read_from[read.value] = self.operand(read, slot, shared)
-            lines, found = loaded(tile, self.read_from[read.value], f"read_{len(self.lines)}")
+            place = self.read_from[read.value] = self.operand(read, slot, shared)
+            lines, found = loaded(tile, place, f"read_{len(self.lines)}")
             self.lines += [*lines, *self._awaited(slot, found.name)]
             return found
         name = f"read_{len(self.lines)}"
