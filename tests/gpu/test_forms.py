@@ -10,6 +10,8 @@ import pytest
 
 from tests.gpu.kernels import ANY, here, kernel
 from tests.kernels.programs import BLACKWELL_FORMS, BLOCK_SCALED, EXAMPLES, FORMS, PAIRED, loops
+from twill.ir.loop import Function
+from twill.ops.values import element
 from twill.simulate.compare import TOLERANCE, arguments, error, of_order, useful
 from twill.simulate.interpret import interpret
 
@@ -43,6 +45,10 @@ GRIDS = {"overwritten": (1, 1, 1)}
 TENSOR_CORE = 1e-3
 """Relative error that the tensor core makes by itself: tf32 operands are cut off, not rounded, and sums of
 fp8 have about 14 bits."""
+
+ROUNDED = 1e-2
+"""The same where a kernel rounds what a function of the GPU gives to 8 bits: results that differ in their
+last bit are rounded to neighbours, 1/16 apart, and a sum has many."""
 
 _PAIRS = (name.removesuffix(".sm100") for name in PAIRED)
 ON_BLACKWELL = (*BLACKWELL_FORMS, *(name for name in _PAIRS if name.removesuffix("_pairs") not in EXAMPLES))
@@ -83,8 +89,16 @@ def test_a_gpu_computes_what_the_ttgir_computes(name: str) -> None:
             continue
         found = passed[argument].float() if memory.types[argument] in TORCH else passed[argument]
         kind = memory.types[argument]
-        allowed = max(TENSOR_CORE, TOLERANCE[kind], of_order(function)) if kind in TOLERANCE else 0
+        least = ROUNDED if rounds_to_bytes(function) else TENSOR_CORE
+        allowed = max(least, TOLERANCE[kind], of_order(function)) if kind in TOLERANCE else 0
         assert error(expected.astype(np.float64), found.cpu().numpy().astype(np.float64)) <= allowed
+
+
+def rounds_to_bytes(function: Function) -> bool:
+    """What it computes with an approximated function becomes an operand of 8 bits."""
+    ops = list(function.walk())
+    narrow = any(op.name == "tt.fp_to_fp" and element(op.result.type).startswith("f8") for op in ops)
+    return narrow and any(op.name == "math.exp2" for op in ops)
 
 
 def place_of(place: tuple[int, ...]) -> dict[str, int]:

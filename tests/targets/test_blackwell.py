@@ -33,8 +33,18 @@ from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 
-GIVEN = {"M": 256, "N": 256, "K": 256, "split": 128, "heads": 1, "length": 640, "scale": 0.09, "pitch": 16}
-GIVEN |= dict.fromkeys(("a_stride", "b_stride"), 256)
+GIVEN = {
+    "M": 256,
+    "N": 256,
+    "K": 256,
+    "split": 128,
+    "heads": 1,
+    "length": 640,
+    "scale": 0.09,
+    "pitch": 16,
+    "a_stride": 256,
+    "b_stride": 256,
+}
 WITH_BARRIERS = [kernel for kernel in (*BLACKWELL, *PASSED) if program(kernel).dependences]
 
 

@@ -814,6 +814,15 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_g0.slot(count_g0) + 8192, &map_do_desc, channel_g0.full(count_g0), 64, v_row0_);
                         }
                     }
+                    // cycle 727, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
+                    channel_weights_45.producer_acquire(count_weights_45);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_45.full(count_weights_45), 256);
+                        {
+                            const int32_t v_row0_ = first_query_0;
+                            bulk_load(channel_weights_45.slot(count_weights_45), lse + (v_row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45));
+                        }
+                    }
                     // cycle 635, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:76:13)
                     channel_x1.producer_acquire(count_x1);
                     if (thread.leader) {
@@ -825,13 +834,13 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             tma_load(channel_x1.slot(count_x1) + 8192, &map_q_desc, channel_x1.full(count_x1), 64, v_row1_);
                         }
                     }
-                    // cycle 727, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
-                    channel_weights_45.producer_acquire(count_weights_45);
+                    // cycle 1358, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
+                    channel_slopes_53.producer_acquire(count_slopes_53);
                     if (thread.leader) {
-                        mbarrier_arrive_expect(channel_weights_45.full(count_weights_45), 256);
+                        mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53), 256);
                         {
                             const int32_t v_row0_ = first_query_0;
-                            bulk_load(channel_weights_45.slot(count_weights_45), lse + (v_row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45));
+                            bulk_load(channel_slopes_53.slot(count_slopes_53), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53));
                         }
                     }
                     // cycle 891, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
@@ -843,15 +852,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             const int32_t v_row1_ = v_row0_ + 64;
                             tma_load(channel_g1.slot(count_g1), &map_do_desc, channel_g1.full(count_g1), 0, v_row1_);
                             tma_load(channel_g1.slot(count_g1) + 8192, &map_do_desc, channel_g1.full(count_g1), 64, v_row1_);
-                        }
-                    }
-                    // cycle 1358, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
-                    channel_slopes_53.producer_acquire(count_slopes_53);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53), 256);
-                        {
-                            const int32_t v_row0_ = first_query_0;
-                            bulk_load(channel_slopes_53.slot(count_slopes_53), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53));
                         }
                     }
                     // cycle 2059, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)
@@ -895,6 +895,15 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, v_row0_);
                             }
                         }
+                        // cycle 727, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
+                        channel_weights_45.producer_acquire(count_weights_45 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_45.full(count_weights_45 + i), 256);
+                            {
+                                const int32_t v_row0_ = first_query_0 + (i * 128);
+                                bulk_load(channel_weights_45.slot(count_weights_45 + i), lse + (v_row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45 + i));
+                            }
+                        }
                         // cycle 635, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:76:13)
                         channel_x1.producer_acquire(count_x1 + i);
                         if (thread.leader) {
@@ -906,13 +915,13 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, v_row1_);
                             }
                         }
-                        // cycle 727, stage 0: load weights_45 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:87:21)
-                        channel_weights_45.producer_acquire(count_weights_45 + i);
+                        // cycle 1358, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
+                        channel_slopes_53.producer_acquire(count_slopes_53 + i);
                         if (thread.leader) {
-                            mbarrier_arrive_expect(channel_weights_45.full(count_weights_45 + i), 256);
+                            mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53 + i), 256);
                             {
                                 const int32_t v_row0_ = first_query_0 + (i * 128);
-                                bulk_load(channel_weights_45.slot(count_weights_45 + i), lse + (v_row0_ + int32_t(0)), 256, channel_weights_45.full(count_weights_45 + i));
+                                bulk_load(channel_slopes_53.slot(count_slopes_53 + i), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53 + i));
                             }
                         }
                         // cycle 891, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:78:13)
@@ -924,15 +933,6 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 const int32_t v_row1_ = v_row0_ + 64;
                                 tma_load(channel_g1.slot(count_g1 + i), &map_do_desc, channel_g1.full(count_g1 + i), 0, v_row1_);
                                 tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, v_row1_);
-                            }
-                        }
-                        // cycle 1358, stage 0: load slopes_53 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:95:20)
-                        channel_slopes_53.producer_acquire(count_slopes_53 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_slopes_53.full(count_slopes_53 + i), 256);
-                            {
-                                const int32_t v_row0_ = first_query_0 + (i * 128);
-                                bulk_load(channel_slopes_53.slot(count_slopes_53 + i), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_53.full(count_slopes_53 + i));
                             }
                         }
                         // cycle 2059, stage 0: load weights_70 (examples/ttgir/fa_bwd_subtiled.sm100.ttgir:113:21)

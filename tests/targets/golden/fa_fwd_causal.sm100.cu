@@ -2287,16 +2287,6 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 1: load z (examples/ttgir/fa_fwd_causal.sm100.ttgir:135:12)
-                        channel_z.producer_acquire(count_z + i - 1);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
-                            {
-                                const int32_t y_ = first_key_3 + ((i - 1) * 128);
-                                tma_load(channel_z.slot(count_z + i - 1), &map_v_desc, channel_z.full(count_z + i - 1), 0, y_);
-                                tma_load(channel_z.slot(count_z + i - 1) + 16384, &map_v_desc, channel_z.full(count_z + i - 1), 64, y_);
-                            }
-                        }
                         // cycle 0, stage 0: load y_53 (examples/ttgir/fa_fwd_causal.sm100.ttgir:86:15)
                         channel_y_53.producer_acquire(count_y_53 + i);
                         if (thread.leader) {
@@ -2305,6 +2295,16 @@ fa_fwd_causal_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __gri
                                 const int32_t y_ = first_key_3 + (i * 128);
                                 tma_load(channel_y_53.slot(count_y_53 + i), &map_k_desc, channel_y_53.full(count_y_53 + i), 0, y_);
                                 tma_load(channel_y_53.slot(count_y_53 + i) + 16384, &map_k_desc, channel_y_53.full(count_y_53 + i), 64, y_);
+                            }
+                        }
+                        // cycle 0, stage 1: load z (examples/ttgir/fa_fwd_causal.sm100.ttgir:135:12)
+                        channel_z.producer_acquire(count_z + i - 1);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
+                            {
+                                const int32_t y_ = first_key_3 + ((i - 1) * 128);
+                                tma_load(channel_z.slot(count_z + i - 1), &map_v_desc, channel_z.full(count_z + i - 1), 0, y_);
+                                tma_load(channel_z.slot(count_z + i - 1) + 16384, &map_v_desc, channel_z.full(count_z + i - 1), 64, y_);
                             }
                         }
                     }

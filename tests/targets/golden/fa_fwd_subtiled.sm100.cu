@@ -1239,16 +1239,6 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         }
                     }
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 1: load z (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:119:12)
-                        channel_z.producer_acquire(count_z + i - 1);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
-                            {
-                                const int32_t y_ = first_key_2 + ((i - 1) * 128);
-                                tma_load(channel_z.slot(count_z + i - 1), &map_v_desc, channel_z.full(count_z + i - 1), 0, y_);
-                                tma_load(channel_z.slot(count_z + i - 1) + 16384, &map_v_desc, channel_z.full(count_z + i - 1), 64, y_);
-                            }
-                        }
                         // cycle 0, stage 0: load y_24 (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:70:15)
                         channel_y_24.producer_acquire(count_y_24 + i);
                         if (thread.leader) {
@@ -1257,6 +1247,16 @@ fa_fwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                                 const int32_t y_ = first_key_2 + (i * 128);
                                 tma_load(channel_y_24.slot(count_y_24 + i), &map_k_desc, channel_y_24.full(count_y_24 + i), 0, y_);
                                 tma_load(channel_y_24.slot(count_y_24 + i) + 16384, &map_k_desc, channel_y_24.full(count_y_24 + i), 64, y_);
+                            }
+                        }
+                        // cycle 0, stage 1: load z (examples/ttgir/fa_fwd_subtiled.sm100.ttgir:119:12)
+                        channel_z.producer_acquire(count_z + i - 1);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z.full(count_z + i - 1), 32768);
+                            {
+                                const int32_t y_ = first_key_2 + ((i - 1) * 128);
+                                tma_load(channel_z.slot(count_z + i - 1), &map_v_desc, channel_z.full(count_z + i - 1), 0, y_);
+                                tma_load(channel_z.slot(count_z + i - 1) + 16384, &map_v_desc, channel_z.full(count_z + i - 1), 64, y_);
                             }
                         }
                     }

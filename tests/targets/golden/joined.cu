@@ -197,8 +197,8 @@ joined_tma_kernel(const __grid_constant__ CUtensorMap map_load_19, const __grid_
                     channel_load_19_load_23_acc_31.consumer_wait(count_load_19_load_23_acc_31 + i);
                     // cycle 158, stage 0: dot.s_21 (tests/kernels/ttgir/joined.sm90.ttgir:68:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + thread.warpgroup / 1 * 4096);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + zero_in(i) + thread.warpgroup / 1 * 4096);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n32<K_MAJOR, K_MAJOR>(s_21, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n32<K_MAJOR, K_MAJOR>(s_21, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -212,8 +212,8 @@ joined_tma_kernel(const __grid_constant__ CUtensorMap map_load_19, const __grid_
                     }
                     // cycle 414, stage 0: dot.acc_33 (tests/kernels/ttgir/joined.sm90.ttgir:80:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 32768 + thread.warpgroup / 1 * 16384, 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 32768 + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(acc_33, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(acc_33, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -253,8 +253,8 @@ joined_tma_kernel(const __grid_constant__ CUtensorMap map_load_19, const __grid_
                     named_barrier_sync(group_1_barrier, 256);
                     // cycle 1149, stage 0: dot.29 (tests/kernels/ttgir/joined.sm90.ttgir:92:11)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + thread.warpgroup / 1 * 8192, 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_28.slot(count_convert_layout_28 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + zero_in(i) + thread.warpgroup / 1 * 8192, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_28.slot(count_convert_layout_28 + i) + zero_in(i));
                         registers_fence(twill_once0_arg0);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
@@ -520,8 +520,8 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                     fence_async_shared();
                     // cycle 158, stage 0: dot.s_21 (tests/kernels/ttgir/joined.sm90.ttgir:68:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + thread.warpgroup / 1 * 4096);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + zero_in(i) + thread.warpgroup / 1 * 4096);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n32<K_MAJOR, K_MAJOR>(s_21, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n32<K_MAJOR, K_MAJOR>(s_21, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -535,8 +535,8 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                     }
                     // cycle 414, stage 0: dot.acc_33 (tests/kernels/ttgir/joined.sm90.ttgir:80:15)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 32768 + thread.warpgroup / 1 * 16384, 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 32768 + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + zero_in(i));
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(acc_33, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(acc_33, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 2048), 1);
@@ -576,8 +576,8 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                     named_barrier_sync(group_1_barrier, 256);
                     // cycle 1149, stage 0: dot.29 (tests/kernels/ttgir/joined.sm90.ttgir:92:11)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + thread.warpgroup / 1 * 8192, 8192);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_28.slot(count_convert_layout_28 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 16384 + zero_in(i) + thread.warpgroup / 1 * 8192, 8192);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_28.slot(count_convert_layout_28 + i) + zero_in(i));
                         registers_fence(twill_once0_arg0);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, MN_MAJOR>(twill_once0_arg0, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
