@@ -483,6 +483,10 @@ def test_integers_change_size() -> None:
     assert evaluate("cvt.s32.s8 {d}, {a};", 32, WORDS).tolist() == expected(
         lambda a: signed(a & 255, 8), WORDS
     )
+    text = "cvt.s8.s32 %h1, {a};\ncvt.s32.s16 {d}, %h1;"
+    assert evaluate(text, 32, WORDS).tolist() == expected(lambda a: signed(a & 255, 8), WORDS)
+    text = "cvt.u8.s32 %h1, {a};\ncvt.s32.s16 {d}, %h1;"
+    assert evaluate(text, 32, WORDS).tolist() == expected(lambda a: a & 255, WORDS)
     assert evaluate("cvt.sat.u8.s32 {d}, {a};", 32, WORDS).tolist() == expected(
         lambda a: min(max(signed(a), 0), 255), WORDS
     )

@@ -232,6 +232,9 @@ def conversion(one: Instruction, to: str, by: str) -> Callable[[Array], Array]:
         return lambda a: np.clip(read(a).astype(object), low, high).astype(
             np.int64 if high < 1 << 63 else np.uint64
         )
+    if int(to[1:]) < int(by[1:]):  # a register that is wider than the type takes its sign
+        narrow = _from_integer(to)
+        return lambda a: narrow(read(a))
     return read
 
 
