@@ -141,6 +141,8 @@ def test_one_tile_where_registers_do_not_suffice() -> None:
     assert "tiles in flight: 1, 2 would need 78592 registers of 65536" in made.notes
     with pytest.raises(TwillError, match="2 tiles can not be in flight: 2 would need 78592 registers"):
         changed("gemm_persistent", Options(tiles=2))
+    with pytest.raises(TwillError, match="4 tiles can not be in flight: 4 would need 1152 threads of 1024"):
+        changed("gemm_persistent", Options(tiles=4))
 
 
 def test_one_tile_where_its_groups_synchronize(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -108,6 +108,10 @@ MISTAKES: dict[str, tuple[Callable[[Program], Program], str]] = {
         lambda p: group(p, first_warp=p.groups[1].first_warp + 1),
         "share warps|begin and end with warpgroups",
     ),
+    "too many threads": (
+        lambda p: replace(p, launch=replace(p.launch, threads=1152, entry_registers=56)),
+        "1152 threads, which are more than 1024",
+    ),
     "too few threads": (
         lambda p: replace(p, launch=replace(p.launch, threads=p.launch.threads - 128)),
         "does not hold all groups",

@@ -200,6 +200,9 @@ def _with_tiles(design: Design) -> tuple[Plan | None, str]:
     """The plan of a design with several tiles in flight; None and the reason where there is none."""
     assert design.tiles is not None
     one, granted = design.parts[0].scheduled, (*design.granted, *design.tiles.added)
+    threads, most = thread_block.launch(granted, one).threads, 32 * one.problem.limits.warps
+    if threads > most:
+        return None, f"would need {threads} threads of {most}"
     tasks = [[task.ops for task in part.tasks] for part in design.parts]
     through = design.code.through_registers
     loading = thread_block.copying(one.machine.copies, design.code, tasks) if through else 0

@@ -68,7 +68,7 @@ def complaints(program: Program, limits: Limits) -> Iterable[Complaint]:
     """Everything that is wrong."""
     yield from _memory(program)
     yield from _named_barriers(program)
-    yield from _warps(program)
+    yield from _warps(program, limits)
     yield from _registers(program, limits)
     for channel in program.channels:
         yield from _slots(program, channel)
@@ -174,8 +174,10 @@ def _loaded(tensor: SlotTensor) -> int:
 # --- warps, registers, named barriers ---------------------------------------------------------------------
 
 
-def _warps(program: Program) -> Iterable[Complaint]:
+def _warps(program: Program, limits: Limits) -> Iterable[Complaint]:
     threads = program.launch.threads
+    if threads > 32 * limits.warps:
+        yield f"a thread block has {threads} threads, which are more than {32 * limits.warps}", None
     spans = sorted((group.first_warp, group.first_warp + group.warps, group.id) for group in program.groups)
     for (_, end, one), (begin, _, other) in pairwise(spans):
         if begin < end:
