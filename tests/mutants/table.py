@@ -523,8 +523,8 @@ MUTANTS = (
     Mutant(
         "sizes-not-reversed",
         f"{CUDA}/device_maps.py",
-        "for text in texts[::-1])",
-        "for text in texts)",
+        "for text in texts[::-1]]",
+        "for text in texts]",
         "extents of tensor maps exchanged",
     ),
     Mutant(
@@ -986,8 +986,8 @@ MUTANTS = (
     Mutant(
         "bytes-of-first-tile",
         f"{WARP}/steady_state.py",
-        "sum(tensor.bytes for tensor in channel.tensors)",
-        "channel.tensors[0].bytes",
+        "sum(tensor.loaded for tensor in channel.tensors)",
+        "channel.tensors[0].loaded",
         "bytes of the first tile of a slot",
     ),
     Mutant(
@@ -1419,14 +1419,6 @@ MUTANTS = (
         "4 * (factor // 4 + row // 128)",
         "columns of the scale factors of a second block of rows",
         ("matmul_nvfp4.sm100",),
-    ),
-    Mutant(
-        "majors-exchanged",
-        "twill/targets/blackwell/tcgen05.py",
-        "outer = [isinstance(a, Shared) and a.transposed, not b.transposed]",
-        "outer = [not b.transposed, isinstance(a, Shared) and a.transposed]",
-        "major dimensions of A and B exchanged",
-        (*BLACKWELL, *ATTENTION),
     ),
     Mutant(
         "lanes-of-warp",

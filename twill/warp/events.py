@@ -136,9 +136,11 @@ def _filled_together(group: Group, loads: Sequence[Task]) -> tuple[Time, int]:
 
 
 def _loads_by_tma(group: Group) -> bool:
-    """Whether the group does nothing else."""
-    own = (channel for task in group.tasks if task.group == group.id for channel in filled(group, task))
-    return all(channel.filled_by == "tma" for channel in own)
+    """Whether the group does nothing else: between MMAs, the order of the schedule is what is known not to
+    wait in a circle."""
+    own = [task for task in group.tasks if task.group == group.id]
+    by_tma = all(channel.filled_by == "tma" for task in own for channel in filled(group, task))
+    return by_tma and not any(is_mma(group.code, task) for task in own)
 
 
 def _due(group: Group, tasks: Sequence[Task], start: Time) -> Time | None:
