@@ -25,7 +25,6 @@ def moved(group: int) -> Program:
     return lower(module, [scheduled], target("sm100"))
 
 
-@pytest.mark.xfail(reason="the check finds a deadlock and refuses this assignment: open")
 def test_a_wide_group_stages_for_the_warp_that_loads() -> None:
     made = moved(0)
     (channel,) = (one for one in made.channels if one.filled_by == "threads" and one.consumers == (0,))

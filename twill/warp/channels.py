@@ -238,11 +238,13 @@ def _transposed(code: Code, value: Value) -> bool:
 # --- channels of one loop ---------------------------------------------------------------------------------
 
 
-def of_loop(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> tuple[ChannelPlan, ...]:
-    """Channels for everything in a loop that another group reads, in the order of the text. Raises TwillError
-    for a carried value."""
+def of_loop(
+    code: Code, scheduled: Scheduled, tasks: tuple[Task, ...], multistage: bool = False
+) -> tuple[ChannelPlan, ...]:
+    """Channels for everything in a loop that another group reads, in the order of the text; with `multistage`
+    one group loads and reads all. Raises TwillError for a carried value."""
     fills = None if scheduled.loop.depth else constant_trips(code, scheduled.loop)
-    made = (*_load_channels(code, scheduled, tasks), *_tile_channels(code, scheduled, tasks))
+    made = (*_load_channels(code, scheduled, tasks, multistage), *_tile_channels(code, scheduled, tasks))
     return tuple(replace(channel, fills=fills) for channel in made)
 
 
@@ -266,18 +268,20 @@ def _readers(tasks: tuple[Task, ...], value: Value) -> list[tuple[Task, Leaf]]:
     return [(task, leaf) for task in tasks for leaf in task.leaves if leaf.source.id == value.id]
 
 
-def _load_channels(code: Code, scheduled: Scheduled, tasks: tuple[Task, ...]) -> Iterable[ChannelPlan]:
+def _load_channels(
+    code: Code, scheduled: Scheduled, tasks: tuple[Task, ...], multistage: bool
+) -> Iterable[ChannelPlan]:
     loads = [task for task in tasks if any(code.loads(code.ops[index]) for index in task.ops)]
-    facts = [_load_facts(code, task, tasks) for task in loads]
+    facts = [_load_facts(code, task, tasks, multistage) for task in loads]
     for members in _sharing([(groups, mmas, code.copied(value)) for value, groups, mmas in facts]):
-        own, nodes = OWN in facts[members[0]][2], [loads[i].id for i in members]
+        nodes = [loads[i].id for i in members]
         values = [facts[i][0] for i in members]
         if not facts[members[0]][1]:
             continue
         first = loads[members[0]]
         consumers = tuple(sorted(facts[members[0]][1]))
-        live = 1 if own else max(_slots_live(scheduled, one) for one in nodes)
-        depth = 1 if own else max(_slots_needed(scheduled, one) for one in nodes)
+        live = 1 if multistage else max(_slots_live(scheduled, one) for one in nodes)
+        depth = 1 if multistage else max(_slots_needed(scheduled, one) for one in nodes)
         name = "_".join(code.names[value.id] for value in values)
         filled_by = "cp_async" if code.copied(values[0]) else "tma"
         releasing = _releasing(code, [reader for value in values for reader in _readers(tasks, value)])
@@ -303,20 +307,20 @@ def _releasing(code: Code, readers: Iterable[tuple[Task, Leaf]]) -> tuple[tuple[
 
 
 def _load_facts(
-    code: Code, load: Task, tasks: tuple[Task, ...]
+    code: Code, load: Task, tasks: tuple[Task, ...], multistage: bool
 ) -> tuple[Value, frozenset[int], frozenset[str]]:
     """The tile, the groups that read it, the MMAs that read it; of a group that loads for itself, one name
     for all: one barrier then covers all that an iteration loads."""
     value = next(code.ops[index].result for index in load.ops if code.loads(code.ops[index]))
     readers = _readers(tasks, value)
     groups = frozenset(task.group for task, _ in readers)
-    if groups == frozenset((load.group,)):
+    if multistage:
         return value, groups, frozenset({OWN})
     return value, groups, frozenset(one.id for one, _ in readers if role(code.ops[one.ops[-1]]) in MMA_ROLES)
 
 
 OWN = "own"
-"""In place of an MMA: the group that loads a tile reads it."""
+"""In place of MMAs, where the one group that computes loads all tiles."""
 MMA_ROLES: frozenset[Role] = frozenset({"wgmma", "tensor_memory_mma", "dot"})
 """Operations on the tensor core."""
 

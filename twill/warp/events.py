@@ -188,9 +188,9 @@ def loads(group: Group, channel: ChannelPlan) -> Iterable[tuple[int, Task, int]]
 
 
 def fills_for_itself(group: Group, channel: ChannelPlan) -> bool:
-    """Whether a group loads what it reads: its loads follow releases of slots (`warp.multistage`)."""
-    own = channel.producer == group.id and group.id in channel.consumers
-    return own and channel.filled_by in LOADED and not channel.once
+    """Whether loads to a channel follow its releases by the same group (`warp.multistage`). A group that does
+    more than that loads where its schedule says: other groups wait for what it does in between."""
+    return group.kernel.multistage and channel.filled_by in LOADED and not channel.once
 
 
 def _filling_time(group: Group, task: Task, channel: ChannelPlan) -> Time:

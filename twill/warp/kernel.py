@@ -46,6 +46,8 @@ class Kernel:
     """The loop whose accumulators alternate from tile to tile."""
     scales: Mapping[int, tuple[TensorTile, ...]] = field(default_factory=dict[int, tuple[TensorTile, ...]])
     """Tiles in tensor memory to which an MMA copies its scale factors, by its operation."""
+    multistage: bool = False
+    """The one group that computes loads too (`warp.multistage`)."""
 
     @property
     def by_mbarrier(self) -> bool:

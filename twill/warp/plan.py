@@ -170,8 +170,8 @@ def _channels(
     design: Design, inside: Sequence[tuple[Scheduled, tuple[Task, ...]]], non_loop: NonLoopCode
 ) -> tuple[ChannelPlan, ...]:
     """The channels of the loops and of the code outside of them, as the target uses them."""
-    code, target = design.code, design.target
-    channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair) for pair in inside)))
+    code, target, multistage = design.code, design.target, bool(design.options.multistage)
+    channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair, multistage) for pair in inside)))
     if target.completion == "commit group":
         channels = tuple(replace(channel, by_mma=(), by_threads=None) for channel in channels)
     for scheduled, tasks in inside if design.share_slots else ():
@@ -266,7 +266,14 @@ def planned(design: Design) -> Plan:
     channels = _in_flight(design, channels)
     memory, blocks, by_tma = _shared_memory(design, channels, non_loop, stored, handed)
     kernel = Kernel(
-        code, target, memory.plans, design.names, memory.stores, options.settings, memory.overlaid
+        code,
+        target,
+        memory.plans,
+        design.names,
+        memory.stores,
+        options.settings,
+        memory.overlaid,
+        multistage=bool(options.multistage),
     )
     granted = sharing(granted, one, blocks)
     launch = thread_block.launch((*granted, *(design.tiles.added if design.tiles else ())), one, blocks)
