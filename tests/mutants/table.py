@@ -1000,16 +1000,16 @@ MUTANTS = (
     ),
     Mutant(
         "depth-too-many",
-        f"{WARP}/channels.py",
+        f"{WARP}/slot_counts.py",
         "raised[name] + 1, left - strides[name]",
         "raised[name] + 2, left - strides[name]",
         "more slots than memory",
     ),
     Mutant(
         "slot-offset",
-        f"{WARP}/channels.py",
-        "offset = _aligned(offset + found[-1].bytes)",
-        "offset = _aligned(offset + found[-1].bytes // 2)",
+        f"{WARP}/slot_tensors.py",
+        "offset = aligned(offset + found[-1].bytes)",
+        "offset = aligned(offset + found[-1].bytes // 2)",
         "tiles of a slot overlap",
     ),
     Mutant(
@@ -1419,6 +1419,14 @@ MUTANTS = (
         "4 * (factor // 4 + row // 128)",
         "columns of the scale factors of a second block of rows",
         ("matmul_nvfp4.sm100",),
+    ),
+    Mutant(
+        "majors-exchanged",
+        "twill/targets/blackwell/tcgen05.py",
+        "outer = (isinstance(a, Shared) and a.transposed, not b.transposed)",
+        "outer = (not b.transposed, isinstance(a, Shared) and a.transposed)",
+        "major dimensions of A and B exchanged",
+        (*BLACKWELL, *ATTENTION),
     ),
     Mutant(
         "lanes-of-warp",

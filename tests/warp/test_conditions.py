@@ -9,7 +9,7 @@ from twill.inputs import Inputs
 from twill.ir.loop import Scalar
 from twill.ir.statements import ProducerLoad, walk
 from twill.simulate.compare import compare
-from twill.warp.channels import tile_bytes
+from twill.warp.slot_tensors import tile_bytes
 
 SELECTED = "arith.select %seen, %s_81, %cst_6 : tensor<64x64xi1, #linear>, tensor<64x64xf32, #linear>"
 BEHIND = "arith.select %seen_62, %s_82, %late : tensor<64x64xi1, #blocked>, tensor<64x64xf32, #blocked> loc(#loc31)"

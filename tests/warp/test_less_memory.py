@@ -13,9 +13,10 @@ from twill.ir.loop import Module
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
-from twill.warp.channels import ALIGNMENT, SharedMemoryError
 from twill.warp.lower import lower
 from twill.warp.plan import Draft, Options
+from twill.warp.slot_counts import SharedMemoryError
+from twill.warp.slot_tensors import ALIGNMENT
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
 

@@ -12,7 +12,7 @@ from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.schedule import Group
 from twill.ops.table import role
 from twill.targets.cuda.tiled_form import tiled_form
-from twill.warp.channels import ChannelPlan, deepen
+from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import read
 from twill.warp.plan import Options
 from twill.warp.residency import (
@@ -23,6 +23,7 @@ from twill.warp.residency import (
     shared_bytes,
     tiles_and_vectors,
 )
+from twill.warp.slot_counts import deepen
 from twill.warp.validate import validate
 
 SHARED_BY = {"matmul_32": 3, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}

@@ -13,9 +13,9 @@ from twill.simulate.compare import compare, scalars
 from twill.simulate.explore import explore, same
 from twill.simulate.protocol import HazardError
 from twill.targets.hopper import TARGET
-from twill.warp.channels import SharedMemoryError
 from twill.warp.lower import lower
 from twill.warp.shared_slots import Use, slots_needed
+from twill.warp.slot_counts import SharedMemoryError
 
 ITERATIONS = 12
 """More than any drawn tile is needed for."""

@@ -17,10 +17,10 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
-from twill.warp.channels import SharedMemoryError
 from twill.warp.dataflow import Code, read, variables
 from twill.warp.lower import lower
 from twill.warp.plan import Draft, Options
+from twill.warp.slot_counts import SharedMemoryError
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled
 from twill.warp.thread_block import fits, granted, most_alike

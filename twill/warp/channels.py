@@ -1,52 +1,27 @@
-"""Channels: which values pass from group to group through shared memory, and how many slots they have.
+"""Channels: which values pass from group to group through shared memory.
 
 Takes the tasks of the loops and the loads outside of them; gives `ChannelPlan`s (channels without addresses).
 The loads of one MMA share a channel: one barrier covers all its operands. Loops that move the same tiles
-between the same groups share channels: the loader runs on from one loop into the next. `deepen` gives every
-channel the slots that shared memory allows.
+between the same groups share channels: the loader runs on from one loop into the next. How tiles lie in a
+slot is in `warp.slot_tensors`, how many slots a channel gets in `warp.slot_counts`.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count
-from math import prod
-from re import search
 
-from twill.diagnostics import TwillError
 from twill.ir.channels import Filling, SlotTensor, slot_owner
-from twill.ir.loop import (
-    DotOperand,
-    Encoding,
-    Loop,
-    MemDesc,
-    NvmmaShared,
-    Op,
-    Pointer,
-    Scalar,
-    Tensor,
-    TensorDesc,
-    Type,
-    Value,
-)
-from twill.ops.pointer_loads import LEAST_LINE
+from twill.ir.loop import Encoding, Loop, TensorDesc, Value
 from twill.ops.row import Role
 from twill.ops.table import role
-from twill.warp.dataflow import ALLOC, LOAD, MMAS, STORES, Code
+from twill.warp.dataflow import MMAS, STORES, Code
+from twill.warp.slot_tensors import aligned, tensors
 from twill.warp.tasks import Leaf, Scheduled, Task, staged
 
 LOADED = frozenset[Filling]({"tma", "cp_async"})
 """Filled asynchronously from global memory: the group that loads goes on."""
 BARRIERS = 16
 """Bytes of the two mbarriers of a slot, full and empty."""
-ROWS = 16
-"""Of a tile that a warp holds at once (PTX ISA, register fragments of wgmma)."""
-SMALL = 2048
-"""Bytes of a slot that holds vectors alone."""
-LOCAL = 2
-"""Slots that a local channel has at most, if the schedule needs no more."""
-ALIGNMENT = 1024
-"""Of a tile in shared memory, bytes: the pattern of the 128-byte swizzle repeats after so many (PTX ISA,
-shared memory matrix layout)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -94,7 +69,7 @@ class ChannelPlan:
     @property
     def stride(self) -> int:
         last = self.tensors[-1]
-        return _aligned(last.offset + last.bytes)
+        return aligned(last.offset + last.bytes)
 
     def holds_one_of(self, values: Iterable[Value]) -> bool:
         """Whether a slot has any of these values."""
@@ -103,136 +78,6 @@ class ChannelPlan:
     def holds(self, value: Value) -> int | None:
         """Which tensor of a slot is this value; None where it is none."""
         return next((i for use in self.sources for i, held in enumerate(use) if held.id == value.id), None)
-
-
-class SharedMemoryError(TwillError):
-    """What a schedule keeps in shared memory does not fit there together with what else lies there."""
-
-
-def _aligned(bytes: int) -> int:
-    return -(-bytes // ALIGNMENT) * ALIGNMENT
-
-
-def bits(dtype: Type) -> int:
-    """Of one element in shared memory, where a truth value takes a byte."""
-    match dtype:
-        case Pointer():
-            return 64
-        case Scalar(name):
-            found = search(r"\d+", name)
-            return max(8, int(found.group())) if found else 64
-        case _:
-            raise TypeError(f"{dtype} is no element type")
-
-
-def tile_bytes(shape: tuple[int, ...], dtype: Type) -> int:
-    return max(1, prod(shape) * bits(dtype) // 8)
-
-
-def tensors(code: Code, values: Sequence[Value], stored: Encoding | None = None) -> tuple[SlotTensor, ...]:
-    """The tiles of one slot, one after the other; `stored`: the layout in which TMA stores them from it."""
-    offset, found = 0, list[SlotTensor]()
-    for value in values:
-        shape, dtype = _tile(value)
-        repeated = code.repeated.get(-1 if value.producer is None else value.producer, 1)
-        encoding = None if repeated > 1 else stored or _encoding(code, value)
-        room = encoding.room if isinstance(encoding, NvmmaShared) else 1
-        size = tile_bytes(shape, dtype) * room // repeated
-        name = value.name.lstrip("%")
-        found.append(SlotTensor(name, shape, dtype, encoding, offset, size, repeated=repeated))
-        offset = _aligned(offset + found[-1].bytes)
-    return tuple(found)
-
-
-def _tile(value: Value) -> tuple[tuple[int, ...], Type]:
-    match value.type:
-        case Tensor(shape, dtype) | MemDesc(shape, dtype):
-            return shape, dtype
-        case other:
-            return (1,), other
-
-
-def _encoding(code: Code, value: Value) -> Encoding | None:
-    """As TMA writes it, as the buffer has it that it is or is copied to, or as an MMA reads it that takes it
-    for a tile in registers; None for one that goes from registers to registers."""
-    maker = code.maker(value)
-    match value.type:
-        case MemDesc(encoding=encoding):
-            return encoding
-        case Tensor(shape, dtype, DotOperand()) if maker is not None:
-            transposed = _transposed(code, value)
-            line = shape[0 if transposed else -1] * bits(dtype) // 8
-            return NvmmaShared(min(128, line & -line), transposed, bits(dtype), False)
-        case _ if maker is not None and maker.name == LOAD and isinstance(maker.operands[0].type, TensorDesc):
-            return maker.operands[0].type.encoding
-        case _:
-            users = code.users.get(value.id, ())
-            buffers = [user.result.type for user in users if user.name == ALLOC]
-            found = next((buffer.encoding for buffer in buffers if isinstance(buffer, MemDesc)), None)
-            read = (_encoding(code, user.result) for user in users if _operand(code, user))
-            found = found or _across(code, value)
-            return found or next(read, None) or _for_warp_mmas(code, value) or _for_rows(code, value)
-
-
-def _operand(code: Code, op: Op) -> bool:
-    """A change of layout whose result an MMA reads as it is."""
-    tile = op.results[0].type if role(op) == "layout" else None
-    users = code.users.get(op.results[0].id, ()) if op.results else ()
-    return (
-        isinstance(tile, Tensor)
-        and isinstance(tile.encoding, DotOperand)
-        and any(user.name in MMAS for user in users)
-    )
-
-
-def _across(code: Code, value: Value) -> Encoding | None:
-    """As copies along the columns of a tile bring it; None for a tile of which there are none."""
-    if value.producer not in code.across or not isinstance(value.type, Tensor):
-        return None
-    size = bits(value.type.dtype)
-    line = value.type.shape[0] * size // 8
-    return NvmmaShared(min(128, line & -line), True, size, False)
-
-
-def _for_warp_mmas(code: Code, value: Value) -> Encoding | None:
-    """A pattern in which rows of matrices lie in different banks, where a loaded tile is only read as
-    operands of mma.sync; None elsewhere."""
-    users = code.users.get(value.id, ())
-    kinds = [user.result.type for user in users if role(user) == "layout"]
-    operands = all(isinstance(one, Tensor) and isinstance(one.encoding, DotOperand) for one in kinds)
-    if (
-        not isinstance(value.type, Tensor)
-        or len(value.type.shape) != 2
-        or not kinds
-        or len(kinds) < len(users)
-    ):
-        return None
-    line = value.type.shape[1] * bits(value.type.dtype) // 8
-    swizzled = operands and code.maker(value) is not None and (line & -line) >= LEAST_LINE
-    return NvmmaShared(min(128, line & -line), False, bits(value.type.dtype), False) if swizzled else None
-
-
-def _for_rows(code: Code, value: Value) -> Encoding | None:
-    """A pattern in which the rows of a tile begin in different banks, of a tile that copies bring and threads
-    read: a warp reads elements of eight rows at once. None where a line is too short for one, or a warp has
-    no rows of its own."""
-    tile = value.type
-    if not code.copied(value) or not isinstance(tile, Tensor) or len(tile.shape) != 2:
-        return None
-    rows, columns = tile.shape
-    line = columns * bits(tile.dtype) // 8
-    if rows < ROWS * code.module.num_warps or bits(tile.dtype) not in (8, 16, 32) or line % LEAST_LINE:
-        return None
-    return NvmmaShared(min(128, line & -line), False, bits(tile.dtype), False)
-
-
-def _transposed(code: Code, value: Value) -> bool:
-    """Whether a tile is seen with rows and columns exchanged, compared to what was computed."""
-    maker, transposed = code.maker(value), False
-    while maker is not None and role(maker) in ("layout", "transpose"):
-        transposed ^= role(maker) == "transpose"
-        maker = code.maker(maker.operands[0])
-    return transposed
 
 
 # --- channels of one loop ---------------------------------------------------------------------------------
@@ -448,92 +293,3 @@ def kind(channel: ChannelPlan) -> tuple[object, ...]:
         channel.by_threads,
         tuple((t.shape, t.dtype, t.encoding) for t in channel.tensors),
     )
-
-
-def _used(channel: ChannelPlan) -> int:
-    """The slots that a schedule gives, less those that only let loads run ahead of the last iteration."""
-    return max(channel.depth - channel.spare, min(channel.depth, channel.fills or channel.depth))
-
-
-def deepen(
-    channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int
-) -> tuple[ChannelPlan, ...]:
-    """Slots, with their barriers, for every channel used in a loop: two for each, then three, and so on while
-    `available` bytes last, up to `most`; or as many as given. Channels of small slots (vectors) have no more
-    than those that the loads run ahead in, and local ones at most two: the second spares a barrier before
-    each fill. None has more than it is filled in all iterations, where that is constant.
-
-    Where the slots that the schedule gives do not fit, those go first in which loads only run ahead. Raises
-    TwillError where not even the slots that the schedule needs fit.
-    """
-    for name in given:
-        if name not in {channel.id for channel in channels}:
-            raise TwillError(
-                f"there is no channel {name!r}",
-                help=f"the channels: {', '.join(channel.id for channel in channels)}",
-            )
-    every, channels = channels, tuple(channel for channel in channels if channel.slot_owner == channel.id)
-    depths = _fitting(channels, available, given)
-    limits = {
-        channel.id: min(LOCAL if channel.local else most, channel.fills or most)
-        for channel in channels
-        if channel.id not in given and not channel.once and (channel.local or _runs_ahead(channel, channels))
-    }
-    depths = _raised(depths, {channel.id: _bytes(channel) for channel in channels}, limits, available)
-    return tuple(replace(channel, depth=depths[channel.slot_owner]) for channel in every)
-
-
-def _runs_ahead(channel: ChannelPlan, channels: Iterable[ChannelPlan]) -> bool:
-    """Whether more slots let loads run ahead: those of loads, and of numbers that a loading group hands on,
-    so that it does not wait for their readers before it loads what the numbers say."""
-    loading = {one.producer for one in channels if one.filled_by in LOADED and not one.once}
-    numbers = all(tensor.shape == (1,) for tensor in channel.tensors)
-    return channel.filled_by in LOADED or (numbers and not channel.local and channel.producer in loading)
-
-
-def _bytes(channel: ChannelPlan) -> int:
-    """Of a slot with its barriers."""
-    return channel.stride + BARRIERS
-
-
-def _fitting(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int]) -> dict[str, int]:
-    """The slots that the schedule gives, less those in which loads only run ahead where they do not fit."""
-    depths = {channel.id: given.get(channel.id, _used(channel)) for channel in channels}
-    strides = {channel.id: _bytes(channel) for channel in channels}
-    used = sum(depths[name] * strides[name] for name in depths)
-    spare = [
-        channel.id
-        for channel in channels
-        if channel.id not in given
-        for _ in range(channel.spare - channel.depth + depths[channel.id])
-    ]
-    while used > available and spare:
-        name = max(spare, key=lambda name: (strides[name], depths[name], name))
-        spare.remove(name)
-        depths[name], used = depths[name] - 1, used - strides[name]
-    if used > available:
-        raise SharedMemoryError(
-            f"the channels need {used} bytes of shared memory, {available} are left",
-            help="smaller tiles, or fewer slots",
-        )
-    return depths
-
-
-def _raised(
-    depths: Mapping[str, int], strides: Mapping[str, int], limits: Mapping[str, int], available: int
-) -> dict[str, int]:
-    """One slot more for each channel with a limit, again and again, while the memory lasts."""
-    raised, left = dict(depths), available - sum(depths[name] * strides[name] for name in depths)
-    small = [name for name in limits if strides[name] <= SMALL + BARRIERS]
-    large = [name for name in limits if name not in small]
-
-    def raise_to(bound: int, names: Iterable[str]) -> None:
-        nonlocal left
-        for name in names:
-            if raised[name] < min(bound, limits[name]) and strides[name] <= left:
-                raised[name], left = raised[name] + 1, left - strides[name]
-
-    for level in range(2, max(limits.values(), default=0) + 1):
-        raise_to(level, large)
-        raise_to(max(raised[name] for name in limits), small)
-    return raised

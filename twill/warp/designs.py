@@ -13,13 +13,15 @@ from twill.ir.loop import GRID, Module, Op
 from twill.ir.schedule import Group as Granted
 from twill.warp import mma_warps, multistage, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
-from twill.warp.channels import ALIGNMENT, LOADED, ChannelPlan, SharedMemoryError
+from twill.warp.channels import LOADED, ChannelPlan
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import STORES, Code, carries, read, variables
 from twill.warp.events import is_mma
 from twill.warp.ordering import hand_offs
 from twill.warp.plan import Design, Options, Plan, PlannedLoop, loader, planned
 from twill.warp.resident import with_resident
+from twill.warp.slot_counts import SharedMemoryError
+from twill.warp.slot_tensors import ALIGNMENT
 from twill.warp.store_warp import SLOTS, handed_over, store_group
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, tasks

@@ -15,9 +15,10 @@ from twill.diagnostics import TwillError
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvmmaShared, Op, TensorDesc, Value
 from twill.warp import parity
-from twill.warp.channels import ChannelPlan, bits
+from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import LOAD, Code
 from twill.warp.parity import COMMON, Parity, differing, parents, parities
+from twill.warp.slot_tensors import bits
 
 PATTERN = 8
 """Lines after which a swizzle pattern repeats (PTX ISA, swizzling modes)."""

@@ -14,7 +14,7 @@ from twill.ir.loop import Loop, Op, Value
 from twill.ops.row import Role
 from twill.ops.table import role
 from twill.warp import resident
-from twill.warp.channels import ChannelPlan, tensors
+from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import (
     EFFECTS,
     IMPLICIT,
@@ -31,6 +31,7 @@ from twill.warp.dataflow import (
     zero,
 )
 from twill.warp.disjoint import may_write
+from twill.warp.slot_tensors import tensors
 from twill.warp.tasks import Scheduled, Task
 
 

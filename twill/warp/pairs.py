@@ -14,9 +14,10 @@ from twill.ops.mma import inputs
 from twill.ops.table import role
 from twill.ops.values import shape_of
 from twill.warp import parity
-from twill.warp.channels import ALIGNMENT, ChannelPlan, bits
+from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import BUFFER_VIEWS, LOAD, MMAS, Code
 from twill.warp.parity import COMMON, Parity, differing, parents, parities
+from twill.warp.slot_tensors import ALIGNMENT, bits
 from twill.warp.tasks import Scheduled, Task
 
 

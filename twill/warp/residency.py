@@ -19,9 +19,10 @@ from twill.ir.schedule import WARPGROUP
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import thread_block
-from twill.warp.channels import LOADED, ChannelPlan, bits
+from twill.warp.channels import LOADED, ChannelPlan
 from twill.warp.dataflow import Code
 from twill.warp.non_loop_code import home
+from twill.warp.slot_tensors import bits
 from twill.warp.tasks import Scheduled, Task
 
 

@@ -16,8 +16,9 @@ from twill.ir.loop import MemDesc, NvidiaMma, Op, Tensor, Value
 from twill.ir.schedule import Group
 from twill.ops.mma import inputs
 from twill.ops.table import role
-from twill.warp.channels import ChannelPlan, bits, tensors
+from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import ALLOC, BUFFER_VIEWS, MMAS, Code, loaded
+from twill.warp.slot_tensors import bits, tensors
 from twill.warp.tasks import Scheduled
 from twill.warp.thread_block import copying, most_registers
 

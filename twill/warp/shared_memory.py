@@ -19,9 +19,11 @@ from twill.ir.channels import Buffer, Channel, SharedMemory
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
 from twill.ops.mma import inputs
 from twill.ops.table import role
-from twill.warp.channels import ALIGNMENT, BARRIERS, ChannelPlan, bits, deepen, tile_bytes
+from twill.warp.channels import BARRIERS, ChannelPlan
 from twill.warp.dataflow import BUFFER_VIEWS, LOAD, STORES, Code
 from twill.warp.non_loop_code import NonLoopCode, home
+from twill.warp.slot_counts import deepen
+from twill.warp.slot_tensors import ALIGNMENT, bits, tile_bytes
 from twill.warp.target import Tiles
 
 

@@ -26,8 +26,8 @@ from twill.ir.statements import (
     walk,
 )
 from twill.ops.table import role
-from twill.warp.channels import tile_bytes
 from twill.warp.dataflow import Code
+from twill.warp.slot_tensors import tile_bytes
 from twill.warp.tasks import Scheduled
 
 ONE_WARP = 2048

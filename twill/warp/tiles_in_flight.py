@@ -38,10 +38,11 @@ from twill.ir.statements import (
 )
 from twill.ops.table import role
 from twill.warp import thread_block
-from twill.warp.channels import ChannelPlan, bits
+from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import EFFECTS, STORES, Code, carries
 from twill.warp.dead_code import without_dead_code
 from twill.warp.non_loop_code import closed, home
+from twill.warp.slot_tensors import bits
 from twill.warp.store_warp import ACCESSES, pointer
 from twill.warp.tasks import Scheduled
 

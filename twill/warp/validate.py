@@ -35,7 +35,8 @@ from twill.ir.statements import (
     inner,
     walk,
 )
-from twill.warp.channels import LOADED, bits
+from twill.warp.channels import LOADED
+from twill.warp.slot_tensors import bits
 
 COPIES = (4, 8, 16)
 """Bytes of an asynchronous copy (PTX ISA, cp.async)."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from twill.ir.loop import MemDesc, Op, Scalar, SharedLinear, Value
 from twill.ops.mma import depth, inputs, packed
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 CODES: Mapping[str, str] = {"e4m3": "E4M3", "e5m2": "E5M2", "e2m1": "E2M1"}
 """Of operands of kind mxf8f6f4, by format."""

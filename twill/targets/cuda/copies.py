@@ -21,7 +21,7 @@ from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, copy, filling_text, shared
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 WORD = 32
 """Bits of the register that keeps which copies are inside: more copies a thread does not have."""

@@ -15,7 +15,7 @@ from twill.ops.table import role
 from twill.targets.cuda.expressions import bare, literal, plus, times
 from twill.targets.cuda.names import channel, count, tensor_map
 from twill.targets.cuda.scope import Scope
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 MEMORY, OWN = "tensor_maps", "own_maps"
 """The parameter that points to the maps of all thread blocks; those of this one."""

@@ -27,7 +27,7 @@ from twill.targets.cuda.register_tiles import (
     point,
 )
 from twill.targets.cuda.shared_tiles import UNROLL
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 
 def refuse(program: Program, op: Op, what: str) -> TwillError:

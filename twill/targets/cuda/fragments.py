@@ -32,7 +32,7 @@ from twill.ir.loop import (
 from twill.ops.axis import axis_of
 from twill.ops.table import role
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
-from twill.warp.channels import bits, tile_bytes
+from twill.warp.slot_tensors import bits, tile_bytes
 
 NARROW = 4 * 8
 """Bytes of a scalar for each warp of a group that only moves data."""

@@ -20,7 +20,7 @@ from twill.targets.cuda.operations import execute
 from twill.targets.cuda.parameters import argument, arguments, map_name, maps, templates
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.tiled_form import TiledForm, encoded, without_cluster
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 MAP_TYPES = {
     "f16": "FLOAT16",

@@ -17,7 +17,7 @@ from twill.targets.cuda.register_tiles import OF_WORD, Held, as_stored
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.targets.cuda.stores import pointer_analysis
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 TWICE = range(9, 65)
 """Numbers of accesses of a thread that are written out twice, with and without comparisons: fewer cost less

@@ -37,8 +37,8 @@ from twill.targets.cuda.shared_tiles import Shared, boxed, copied, copy, filling
 from twill.targets.cuda.through_shared import write_tile
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
-from twill.warp.channels import bits
 from twill.warp.dataflow import into_shared
+from twill.warp.slot_tensors import bits
 
 
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:

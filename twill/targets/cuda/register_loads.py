@@ -28,7 +28,7 @@ from twill.targets.cuda.linear_memory import place
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, filling_text
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 LANES = 32
 EIGHT = 8

@@ -35,7 +35,7 @@ from twill.targets.cuda.register_tiles import (
     point,
     together,
 )
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 UNROLL = "#pragma unroll"
 _PADDED_LINE = 128

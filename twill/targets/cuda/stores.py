@@ -20,7 +20,7 @@ from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Held, Point, as_stored, packed, point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 _WORDS = 4
 """That one store takes: 16 bytes."""

@@ -22,7 +22,7 @@ from twill.targets.cuda.register_tiles import AnyPoint, as_stored, declaration, 
 from twill.targets.cuda.scans import Scan
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
-from twill.warp.channels import tile_bytes
+from twill.warp.slot_tensors import tile_bytes
 
 
 def _tile(value: Value) -> Tensor:

@@ -33,7 +33,7 @@ from twill.targets.cuda.shared_tiles import (
     stored_by_columns,
     unrolled,
 )
-from twill.warp.channels import bits
+from twill.warp.slot_tensors import bits
 
 SWIZZLES = (128, 64, 32)
 """Bytes of a line of a swizzle pattern."""

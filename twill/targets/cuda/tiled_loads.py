@@ -20,8 +20,8 @@ from twill.ops.pointer_loads import filling
 from twill.ops.table import role
 from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION, Atom, Polynomial, Scalars, atom, number
 from twill.targets.cuda.shared_tiles import Shared, shared
-from twill.warp.channels import bits
 from twill.warp.dataflow import cheap
+from twill.warp.slot_tensors import bits
 
 UNBOUNDED = 1 << 31
 """The extent of a dimension whose bound nothing says: coordinates are smaller."""
