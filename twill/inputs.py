@@ -216,6 +216,13 @@ def _default_name(arch: str | None) -> str | None:
 
 
 def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
+    module, machine, loops = chosen_loops(inputs)
+    return tuple(_case(module, loop, machine, inputs) for loop in loops)
+
+
+def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
+    """The module in the form that loops are scheduled in, the machine, and the loops that are chosen. Raises
+    TwillError where there are none, or for what can not be read."""
     from twill.emit.ttgir import bare
     from twill.extract.dependence.chosen import chosen
     from twill.extract.reader.ttgir import read
@@ -248,7 +255,7 @@ def _from_kernel(inputs: Inputs) -> tuple[Case, ...]:
     loops = chosen(module, inputs.loops)
     for function in {loop.function.name: loop.function for loop in loops}.values():
         validate(module, function)
-    return tuple(_case(module, loop, machine, inputs) for loop in loops)
+    return module, machine, tuple(loops)
 
 
 def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: bool) -> Module:

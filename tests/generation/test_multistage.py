@@ -1,26 +1,37 @@
 """When the group that computes loads too, where the user leaves that open."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from tests.kernels.programs import changed, loops, program
 from twill.diagnostics import TwillError
+from twill.emulate.build import Build, Request, run, wrong
+from twill.emulate.host import compiled
 from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt
 from twill.generation.candidates import candidates
-from twill.generation.generated import GenerateOptions
-from twill.generation.multistage import CLEARLY, multistage
-from twill.inputs import Case, Inputs
+from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.multistage import CLEARLY, as_written, multistage
+from twill.generation.spills import Compiled, least_spilled
+from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
+from twill.launch.build import RUNTIME
+from twill.launch.describe import manifest
+from twill.simulate.check import check
 from twill.warp.plan import Options
 
 SMALL, SHORT = "matmul_half", "echoed"
 """One whose number of iterations is not known, and one with a single iteration."""
+NARROW = {"pointers_one_warp": 1, "pointers_two_warps": 2}
+"""Written for so many warps."""
+SPILLED = ("8 bytes of registers are spilled, of 72 registers per thread",)
 
 
 def _attempts(kernel: str) -> tuple[Attempt, Attempt]:
@@ -80,9 +91,8 @@ def test_not_on_blackwell_nor_where_a_block_walks_over_tiles(kernel: str) -> Non
     assert multistage(first, _never) is first
 
 
-@pytest.fixture
-def kept() -> Callable[..., Result]:
-    path = f"tests/kernels/schedules/{SMALL}.for.0.json"
+def _kept(kernel: str) -> Callable[..., Result]:
+    path = f"tests/kernels/schedules/{kernel}.for.0.json"
     found = read_schedule(load(path), path).result
 
     def solve(problem: Problem, *others: object) -> Result:
@@ -91,9 +101,88 @@ def kept() -> Callable[..., Result]:
     return solve
 
 
-@pytest.mark.parametrize(("wanted", "groups"), [(True, 1), (False, 2), (None, 2)])
-def test_what_the_user_decides(kept: Callable[..., Result], wanted: bool | None, groups: int) -> None:
-    inputs = Inputs(str(Path("tests/kernels/ttgir") / f"{SMALL}.sm90.ttgir"), arch="sm90", persistent=False)
+def _inputs(kernel: str) -> Inputs:
+    return Inputs(str(Path("tests/kernels/ttgir") / f"{kernel}.sm90.ttgir"), arch="sm90", persistent=False)
+
+
+def _generated(kernel: str, wanted: bool | None = None) -> Generated:
     options = GenerateOptions(check=False, lowering=Options(multistage=wanted))
-    made, *_ = candidates(inputs, options, lambda name, event: None, solve=kept)
-    assert len(made.program.groups) == groups
+    made, *_ = candidates(_inputs(kernel), options, lambda name, event: None, solve=_kept(kernel))
+    return made
+
+
+@pytest.mark.parametrize(("wanted", "groups"), [(True, 1), (False, 2), (None, 2)])
+def test_what_the_user_decides(wanted: bool | None, groups: int) -> None:
+    assert len(_generated(SMALL, wanted).program.groups) == groups
+
+
+# --- kernels that are written for less than a warpgroup ---------------------------------------------------
+
+
+@pytest.mark.parametrize(("kernel", "warps"), NARROW.items())
+def test_a_kernel_keeps_the_warps_that_it_is_written_for(kernel: str, warps: int) -> None:
+    made = _generated(kernel).program
+    (group,) = made.groups
+    assert made.module.num_warps == group.warps == warps
+    assert made.launch.threads == 32 * warps
+    assert made.launch.even
+    assert not group.only_moves
+    assert check(made, lambda what: None).values
+
+
+@pytest.mark.parametrize("kernel", NARROW)
+def test_not_where_a_group_is_to_load(kernel: str) -> None:
+    made = _generated(kernel, wanted=False).program
+    assert [one.warps for one in made.groups if not one.only_moves] == [4]
+
+
+@pytest.mark.parametrize("kernel", NARROW)
+def test_threads_hold_what_those_of_the_kernel_hold(kernel: str) -> None:
+    """The same accumulator in fewer threads, and no other operations or dependences."""
+    (wide,) = cases(_inputs(kernel))
+    (narrow,) = as_written(_inputs(kernel), [wide]) or ()
+    assert narrow.problem.operations == wide.problem.operations
+    assert narrow.problem.edges == wide.problem.edges
+    times = 4 // NARROW[kernel]
+    (held,), (before,) = (
+        [v for v in one.problem.values if v.src.startswith("dot")] for one in (narrow, wide)
+    )
+    assert held.registers == times * before.registers
+    assert as_written(replace(_inputs(kernel), warps=8), [wide]) is None
+    assert as_written(_inputs(SMALL), cases(_inputs(SMALL))) is None
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+@pytest.mark.parametrize("kernel", NARROW)
+def test_the_ptx_of_few_warps_computes_the_same(kernel: str) -> None:
+    """With fewer iterations than slots and with more, and in parts of tiles."""
+    made = _generated(kernel)
+    described = manifest(made.program, made.loops, dict.fromkeys((one.loop.path for one in made.loops), 1.0))
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "kernel.cu").write_text(made.cuda)
+        library = compiled(Path(folder) / "kernel.cu", Path(folder), [RUNTIME], "90a")
+        built = Build(described, made.program.function, library)
+        for m, k, schedule in ((64, 32, 0), (64, 256, 1), (56, 240, 2)):
+            compared = run(built, Request({"M": m, "N": 64, "K": k}, schedule=schedule))
+            assert wrong(built, compared) is None, compared
+            assert sum(one.values for one in compared) > 400
+
+
+@pytest.mark.parametrize("enough", [True, False])
+def test_fewer_blocks_where_ptxas_spills(monkeypatch: pytest.MonkeyPatch, enough: bool) -> None:
+    """The most whose threads have registers enough; as it is where half as many have not."""
+    made = _generated("pointers_two_warps")
+    launch = made.program.launch
+    wanted = launch.entry_registers + 8 if enough else 256
+
+    def said(tried: Generated) -> tuple[str, ...]:
+        return () if tried.program.launch.entry_registers >= wanted else SPILLED
+
+    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    found = least_spilled(Compiled(made, SPILLED))
+    fewer = found.made.program.launch
+    assert bool(found.said) != enough
+    if enough:
+        assert launch.blocks // 2 <= fewer.blocks < launch.blocks
+        assert f"__maxnreg__({fewer.entry_registers})" in found.made.cuda
+        assert found.loading == f"{fewer.blocks} thread blocks on an SM"

@@ -17,6 +17,7 @@ from twill.warp.dataflow import read
 from twill.warp.plan import Options
 from twill.warp.residency import (
     ahead,
+    between_iterations,
     enough_slots,
     even_launches,
     never_waits,
@@ -173,3 +174,40 @@ def test_blocks_of_fewer_registers_than_scheduled_are_tried_where_ptxas_decides(
         (2, 168),
     ]
     assert not any(one.blocks > 2 for one in even_launches(*given))
+
+
+def _apart(depth: int, blocks: int, fills: int | None = None) -> float:
+    _, (_, parts) = program("pointers_one_warp"), loops("pointers_one_warp")
+    plan = ChannelPlan("x", 0, (0,), (TILE,), "cp_async", depth, ((),), fills=fills)
+    return between_iterations([plan], parts, blocks)
+
+
+def test_blocks_that_wait_for_each_load_hide_it_together() -> None:
+    """Of a group that loads and computes. A second slot is of use to few blocks, not to so many that the
+    units of the schedule are always busy."""
+    _, (_, parts) = program("pointers_one_warp"), loops("pointers_one_warp")
+    (one,) = parts
+    alone, deep = _apart(1, 1), _apart(64, 1)
+    assert alone == deep + one.machine.loads.arrival
+    assert deep < _apart(2, 1) < alone
+    assert _apart(1, 2) == max(one.solution.interval, alone / 2)
+    assert _apart(1, 64) == _apart(2, 64) == one.solution.interval
+
+
+def test_slots_for_every_tile_are_waited_for_once() -> None:
+    _, (_, parts) = program("pointers_one_warp"), loops("pointers_one_warp")
+    arrival = parts[0].machine.loads.arrival
+    assert _apart(4, 1, fills=4) == _apart(64, 1) + arrival / 4
+    assert _apart(1, 1, fills=4) == _apart(1, 1)
+
+
+@pytest.mark.parametrize("fastest", [2, 5])
+def test_one_group_that_loads_is_in_the_blocks_that_are_predicted_to_be_fastest(
+    monkeypatch: pytest.MonkeyPatch, fastest: int
+) -> None:
+    def predicted(plans: object, parts: object, blocks: int) -> float:
+        return 100.0 + (blocks != fastest)
+
+    monkeypatch.setattr("twill.warp.plan.between_iterations", predicted)
+    made = changed("pointers_one_warp", Options(multistage=True, most=3))
+    assert made.launch.blocks == fastest

@@ -27,7 +27,7 @@ from twill.generation.generated import (
 )
 from twill.generation.given import divided_waits, fitting, given, refuse_foreign
 from twill.generation.loop_nest import NoScheduleError
-from twill.generation.multistage import multistage
+from twill.generation.multistage import as_written, multistage
 from twill.generation.refusals import refusals
 from twill.generation.subtiles import COUNT, better, divided, matching, note
 from twill.generation.subtiles import searched as of_both_forms
@@ -249,9 +249,11 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def loading(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, multistage=True))
 
+    if lowering.multistage:
+        found = as_written(stated, found) or found
     one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
     if lowering.multistage is None and not session.kept:
-        one = multistage(one, loading)
+        one = multistage(one, loading, lambda: as_written(stated, found))
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)
     inputs = replace(inputs, order=stated.order, pairs=stated.pairs)

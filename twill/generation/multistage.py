@@ -3,14 +3,25 @@
 Takes the attempt that is best with a group that loads, and a function that lowers its loops without one
 (`warp.multistage`); gives the one that an SM is predicted to be done with sooner. Loads that other warps
 issue cost a thread block warps, registers and waits; loads that the group itself issues, some of its time.
+
+A kernel that is written for one or two warps has them in this form alone: beside a group that loads, and
+where MMAs are those of a warpgroup, a group that computes is one, and what each warp does for itself
+(control, addresses, vectors) is done two or four times. (On an H200 beside a group of four warps: fla's
+chunk_gla_fwd_A_kernel_intra_sub_inter, one warp, 0.186 to 0.131 ms; chunk_gla_bwd_kernel_intra, two, 3.38 to
+1.50 ms; Triton's first tutorial in tiles of 64 x 32, two, 2.82 to 2.72 ms.)
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from twill import whatif
 from twill.diagnostics import TwillError
+from twill.extract.dependence.build import graph
 from twill.generation.attempts import Attempt, short, walks
-from twill.inputs import Case
+from twill.inputs import Case, Inputs, chosen_loops, origin
+from twill.ir.loop import Loop, Module
+from twill.ir.problem import Problem
+from twill.ir.schedule import WARPGROUP
 from twill.simulate.predict import block_time, busy
 from twill.targets import target
 
@@ -21,11 +32,23 @@ chunk_gla_fwd_A_kernel_intra_sub_inter 1.05 and 1.30; Mamba's _bmm_chunk_bwd_ker
 product with 16 rows 1.00 and 1.06, Mamba's _chunk_state_bwd_dx_kernel 1.00 and 0.97.)"""
 
 
-def multistage(first: Attempt, attempt: Callable[[Sequence[Case]], Attempt]) -> Attempt:
-    """The attempt, or the one whose group that computes loads too, with a note that has both predictions."""
+FEWEST = 2
+"""Groups of a schedule of which one computes: it and one that loads."""
+
+Lowering = Callable[[Sequence[Case]], Attempt]
+"""Lowers loops so that the group that computes loads too. Raises TwillError."""
+
+
+def multistage(
+    first: Attempt, attempt: Lowering, narrow: Callable[[], tuple[Case, ...] | None] = lambda: None
+) -> Attempt:
+    """The attempt, or the one whose group that computes loads too, with a note that has both predictions; of
+    `narrow` loops always the latter, where it can be lowered."""
     machine = first.loops[0].machine
     if machine.residency is None or target(machine.arch).completion != "commit group" or walks(first):
         return first
+    if (written := narrow()) and (other := _narrow(written, attempt)):
+        return other
     try:
         other = attempt(first.cases)
     except TwillError:
@@ -38,6 +61,59 @@ def multistage(first: Attempt, attempt: Callable[[Sequence[Case]], Attempt]) -> 
     cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
     note = f"the group that computes loads too: {what} {cycles}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _narrow(written: Sequence[Case], attempt: Lowering) -> Attempt | None:
+    """The kernel with the warps that it is written for; None where it can not be lowered so."""
+    try:
+        other = attempt(written)
+    except TwillError:
+        return None
+    threads = other.program.launch.threads
+    note = f"the group that computes loads too, with the {threads} threads that the kernel is written for"
+    return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def as_written(inputs: Inputs, found: Sequence[Case]) -> tuple[Case, ...] | None:
+    """The loops of a kernel that is written for less than a warpgroup, with these warps, one group that
+    computes, and the costs that they have in a warpgroup; None for other kernels, and where the number of
+    warps is given or makes another kernel of it."""
+    warps = origin(inputs)[0].num_warps
+    if inputs.warps is not None or warps >= WARPGROUP:
+        return None
+    try:
+        module, _, loops = chosen_loops(replace(inputs, warps=warps))
+    except TwillError:
+        return None
+    modules = [case.module for case in found if case.module]
+    if module.num_warps != warps or any(_ops(one) != _ops(module) for one in modules):
+        return None
+    return tuple(
+        replace(case, problem=_in_one_group(case, module, loop), divided=None, module=module, loop=loop)
+        for case, loop in zip(found, loops, strict=True)
+    )
+
+
+def _in_one_group(case: Case, module: Module, loop: Loop) -> Problem:
+    """The loop with all that computes in one group, beside another one that loads, whose threads hold what
+    those of the module hold."""
+    assert case.graph is not None
+    before, problem = {one.id: one.tile.registers for one in case.graph.values}, case.problem
+    held = {one.id: one.tile.registers for one in graph(module, loop).values}
+    values = tuple(
+        replace(one, registers=held[one.id])
+        if one.id in held and one.registers == before.get(one.id)
+        else one
+        for one in problem.values
+    )
+    computing = tuple(op.id for op in problem.operations if op.warps > 1)
+    problem = whatif.limited(problem, groups=FEWEST)
+    return replace(problem, values=values, together=(*problem.together, computing))
+
+
+def _ops(module: Module) -> list[tuple[int, str]]:
+    """What a module consists of, whatever its layouts."""
+    return [(op.index, op.name) for function in module.functions for op in function.walk()]
 
 
 def _time(one: Attempt, trips: int) -> float:

@@ -17,7 +17,7 @@ from twill.generation.checked_build import write_buildable
 from twill.generation.generated import Generated, source
 from twill.ir.program import Program
 from twill.launch.build import severity
-from twill.warp.thread_block import granted, regranted
+from twill.warp.thread_block import granted, registers_at_entry, regranted
 
 MOST_SPILLED = 1024
 """Bytes spilled beyond which no other grant of registers is tried for the same schedule. Grants move some 48
@@ -50,8 +50,29 @@ def compiled(made: Generated, changes: tuple[str, ...] = (), what: str = "") -> 
 
 def least_spilled(built: Compiled) -> Compiled:
     """The kernel with the same schedule of which ptxas spills least: in its lean form, and with other
-    registers for the groups that load. As it is where far too much is spilled for that to help."""
-    return _regranted(_lean(built)) if built.said and not far_too_much(built.said) else built
+    registers for the groups that load, or for all threads of a group that is alone. As it is where far too
+    much is spilled for that to help."""
+    if not built.said or far_too_much(built.said):
+        return built
+    return _with_fewer_blocks(built) or _regranted(_lean(built))
+
+
+def _with_fewer_blocks(built: Compiled) -> Compiled | None:
+    """The kernel of one group that loads and computes, in the most thread blocks on an SM, half as many at
+    least, whose threads have registers enough; None where there is none."""
+    program, limits = built.made.program, built.made.loops[0].machine.limits
+    launch = program.launch
+    if len(program.groups) > 1 or not launch.even:
+        return None
+    (group,) = program.groups
+    for blocks in range(launch.blocks - 1, max(1, launch.blocks // 2) - 1, -1):
+        registers = registers_at_entry(limits, launch.threads * blocks)
+        fewer = replace(launch, blocks=blocks, entry_registers=registers)
+        other = replace(program, launch=fewer, groups=(replace(group, registers=registers),))
+        found = printed(replace(built, loading=f"{blocks} thread blocks on an SM"), other)
+        if found and not found.said:
+            return found
+    return None
 
 
 def _lean(built: Compiled) -> Compiled:

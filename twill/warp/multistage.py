@@ -28,7 +28,7 @@ from twill.warp.pipelined_loops import LoopDraft, LoopStatements, one_by_one
 from twill.warp.plan import PlannedLoop
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
-from twill.warp.thread_block import only_moves
+from twill.warp.thread_block import OnlyGroup, only_moves
 
 
 def merged(
@@ -49,7 +49,8 @@ def merged(
         replace(part, tasks=tuple(replace(task, group=group.id) for task in part.tasks)) for part in parts
     )
     needed = max(_registers(part.scheduled, group.id) for part in parts)
-    return tuple(moved), (replace(group, registers=min(needed, group.registers)),)
+    warps = min(group.warps, code.module.num_warps)
+    return tuple(moved), (OnlyGroup(group.id, warps, min(needed, group.registers)),)
 
 
 def _registers(one: Scheduled, group: int) -> int:

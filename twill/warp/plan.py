@@ -16,7 +16,7 @@ from twill.ir.program import Launch, Program
 from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import multicast, pairs, thread_block, tiles_in_flight
-from twill.warp.channels import ChannelPlan, constant_trips, distinct, merged, of_loop
+from twill.warp.channels import ChannelPlan, distinct, merged, of_loop
 from twill.warp.dataflow import STORES, Code, into_shared, loaded, ordering
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.kernel import Group, Kernel, Settings
@@ -26,9 +26,11 @@ from twill.warp.pipelined_loops import LoopDraft
 from twill.warp.residency import (
     ahead,
     all_tiles,
+    between_iterations,
     candidates,
     enough_slots,
     even_launches,
+    filled_at_once,
     hides_arrival,
     never_waits,
     shared_bytes,
@@ -339,18 +341,20 @@ def _resident(
             memory = laid_out(blocks)
         except TwillError:  # what one block needs does not fit so often
             return None
-        hidden = hides_arrival(memory.plans, alone.plans, again, blocks, apart=apart)
-        cached = stays_in_cache(memory.plans, machine, blocks)
-        return memory if hidden and cached else None
+        hidden = apart or hides_arrival(memory.plans, alone.plans, scheduled, blocks)
+        again = [one for one in memory.plans if not (apart and filled_at_once(one))]
+        return memory if hidden and stays_in_cache(again, machine, blocks) else None
 
     machine, apart = loops[0][0].machine, bool(design.options.multistage)
-    again = scheduled = [one for one, _ in loops]
-    if apart:  # a single iteration has all of its slots filled before it
-        again = [one for one in scheduled if constant_trips(design.code, one.loop) != 1] or scheduled
+    scheduled = [one for one, _ in loops]
     given = (design.code, design.granted, loops, most_blocks(design.options, machine))
     possible = candidates(*given, design.options.room)
     found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
-    memory, blocks = next(found, (alone, 1))
+    if apart:
+        paces = [(between_iterations(memory.plans, scheduled, n), memory, n) for memory, n in found]
+        _, memory, blocks = min(paces, key=lambda one: one[0], default=(0.0, alone, 1))
+    else:
+        memory, blocks = next(found, (alone, 1))
     by_tma, single = None, design.options.cluster == 1
     loading = (design.code, design.granted, alone.plans, machine)
     enough = enough_slots(machine, design.options.most)

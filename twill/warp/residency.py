@@ -237,26 +237,42 @@ def ahead(plans: Sequence[ChannelPlan], enough: int | None = None) -> int:
 
 
 def hides_arrival(
-    plans: Sequence[ChannelPlan],
-    alone: Sequence[ChannelPlan],
-    loops: Sequence[Scheduled],
-    blocks: int,
-    *,
-    apart: bool = False,
+    plans: Sequence[ChannelPlan], alone: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int
 ) -> bool:
     """Whether the slots of every channel last as long as a load takes to arrive, are as many as
     `enough_slots`, or are as many as in a block that is alone. Blocks that share the units of an SM take as
-    many times as long for an iteration as there are blocks, and as long as one takes by itself where they
-    are `apart`, as in `warp.multistage`."""
-    machine = loops[0].machine
-    shortest = min(max(1, blocks * one.solution.interval, apart * _length(one)) for one in loops)
-    wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // shortest))
+    many times as long for an iteration as there are blocks."""
+    machine, interval = loops[0].machine, min(one.solution.interval for one in loops)
+    wanted = enough_slots(machine, 1 + -(-machine.loads.arrival // max(1, blocks * interval)))
     most = {plan.id: plan.depth for plan in alone}
     return all(
         plan.depth >= min(wanted * max(1, len(plan.sharers)), most[plan.id])
         for plan in plans
         if plan.filled_by in LOADED and not plan.once
     )
+
+
+def between_iterations(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int) -> float:
+    """Cycles of an SM for an iteration of each loop, together, where a block waits for each load but those
+    that its slots are filled with ahead, and does nothing meanwhile (`warp.multistage`): other blocks do,
+    until the units of the schedule are always busy."""
+    filled = [plan for plan in plans if plan.filled_by in LOADED and not plan.once]
+    waits = [max((_waits(plan, one) for plan in filled), default=0.0) for one in loops]
+    alone = [_length(one) + wait for one, wait in zip(loops, waits, strict=True)]
+    return sum(max(one.solution.interval, time / blocks) for one, time in zip(loops, alone, strict=True))
+
+
+def _waits(plan: ChannelPlan, one: Scheduled) -> float:
+    """Cycles of an iteration for which a block waits for a load."""
+    arrival = one.machine.loads.arrival
+    if filled_at_once(plan):
+        return arrival / (plan.fills or 1)
+    return max(0.0, arrival - (plan.depth - 1) * _length(one))
+
+
+def filled_at_once(plan: ChannelPlan) -> bool:
+    """Whether a block has a slot for every tile that it loads."""
+    return plan.fills is not None and plan.fills <= plan.depth
 
 
 def _length(one: Scheduled) -> Time:

@@ -5,7 +5,7 @@ Takes the groups of a schedule and the bodies of their programs; gives first war
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from twill.ir.channels import Channel
 from twill.ir.effects import effects, registers
@@ -34,9 +34,14 @@ ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
 
 
+@dataclass(frozen=True, slots=True)
+class OnlyGroup(Granted):
+    """The only group of a kernel, which loads and computes (`warp.multistage`), with any number of warps."""
+
+
 def only_moves(group: Granted) -> bool:
-    """A group of less than a warpgroup loads and stores, and holds no tiles."""
-    return group.warps < 4
+    """A group of less than a warpgroup loads and stores, and holds no tiles, where there is another one."""
+    return group.warps < 4 and not isinstance(group, OnlyGroup)
 
 
 def widths(granted: Sequence[Granted], channels: Sequence[Channel]) -> Mapping[int, int]:
@@ -127,12 +132,15 @@ def launch(granted: Sequence[Granted], one: Scheduled, blocks: int = 1) -> Launc
     wide = sum(group.warps for group in granted if not only_moves(group))
     narrow = -(-sum(only_moves(group) for group in granted) // 4)
     threads = 32 * (wide + 4 * narrow)
-    limits = one.machine.limits
+    entry = registers_at_entry(one.machine.limits, threads * blocks)
+    return Launch(threads, entry, blocks, addresses=one.machine.copies.base)
+
+
+def registers_at_entry(limits: Limits, threads: int) -> int:
+    """Of each of the threads that an SM has at the same time."""
     step = limits.register_step
     most = limits.registers_per_thread // step * step
-    threads_of_all = threads * blocks
-    entry = min(most, limits.registers_total // threads_of_all // step * step)
-    return Launch(threads, entry, blocks, addresses=one.machine.copies.base)
+    return min(most, limits.registers_total // threads // step * step)
 
 
 def _copying(copies: Copies, code: Code, program: WarpProgram, offsets: int) -> int:

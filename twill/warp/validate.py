@@ -183,7 +183,8 @@ def _warps(program: Program, limits: Limits) -> Iterable[Complaint]:
     for (_, end, one), (begin, _, other) in pairwise(spans):
         if begin < end:
             yield f"groups {one} and {other} share warps", None
-    if spans[-1][1] > threads // 32 or threads % 128:
+    narrow = len(program.groups) == 1 and program.launch.even
+    if spans[-1][1] > threads // 32 or (threads % 128 and not narrow):
         yield f"a thread block of {threads} threads does not hold all groups in whole warpgroups", None
     for group in program.groups:
         across = group.first_warp // 4 != (group.first_warp + group.warps - 1) // 4
@@ -209,7 +210,7 @@ def _registers(program: Program, limits: Limits) -> Iterable[Complaint]:
             for group in program.groups
             if group.first_warp < warp + 4 and warp < group.first_warp + group.warps
         ]
-        granted += 128 * max(own, default=entry)
+        granted += min(128, program.launch.threads - 32 * warp) * max(own, default=entry)
         if any(
             one % step or not limits.narrow_registers <= one <= limits.registers_per_thread for one in own
         ):

@@ -16,7 +16,6 @@ from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding, buffer
 from twill.ir.graph import EdgeKind
 from twill.ir.loop import MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, UnknownType, Value
-from twill.ops.pointers import POINTERS
 from twill.ops.row import Role
 from twill.ops.table import reduction, role, row
 
@@ -24,8 +23,8 @@ Mode = Literal["read", "overwrite", "accumulate", "modify", "reduce"]
 """accumulate reads what it updates; modify writes a part of it; reduce commutes with its like."""
 
 PARTIAL: frozenset[Role] = frozenset({"buffer_index", "buffer_slice"})
-ADDRESSES: frozenset[Role] = POINTERS - {"descriptor"}
-"""Through which the first operand is followed to the argument or descriptor that it points into."""
+POINTERS: frozenset[Role] = frozenset({"address", "splat", "broadcast", "expand", "bitcast", "layout"})
+"""Through which the first operand is followed to where it points."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -327,7 +326,7 @@ def global_root(body: Body, value: Value) -> Value:
     while True:
         value = body.before(value)
         op = body.definer(value)
-        if op is None or role(op) not in ADDRESSES:
+        if op is None or role(op) not in POINTERS:
             return value
         value = op.operands[0]
 
