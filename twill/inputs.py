@@ -226,6 +226,7 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
     from twill.emit.ttgir import bare
     from twill.extract.dependence.chosen import chosen
     from twill.extract.reader.ttgir import read
+    from twill.extract.rewrite.inlined_calls import inlined
     from twill.extract.rewrite.lasting_maxima import lasting
     from twill.extract.rewrite.subtile.rewriting import subtiled
     from twill.extract.validate import validate
@@ -234,6 +235,7 @@ def chosen_loops(inputs: Inputs) -> tuple[Module, Machine, tuple[Loop, ...]]:
     constants = module.constants
     if "twill.start" in module.text:
         module = read(bare(module.text), module.file)
+    module = inlined(module)
     if inputs.persistent:
         from twill.extract.frontend.persistent import persistent
         from twill.extract.rewrite.early_return import structured

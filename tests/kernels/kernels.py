@@ -950,6 +950,30 @@ def settled(
 
 
 @triton.jit
+def _accrue(j, a, b, c, lengths, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """Adds a block of columns of a times the same rows of b to c, through memory; nothing for an empty block."""
+    length = tl.load(lengths + j)
+    if length <= 0:
+        return
+    m, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    y = tl.load(b + (j * BLOCK_K + k)[:, None] * BLOCK_K + k[None, :], (k < length)[:, None], other=0.0)
+    for i in range(0, M, BLOCK_M):
+        x = tl.load(a + (i + m)[:, None] * K + (j * BLOCK_K + k)[None, :])
+        tl.debug_barrier()
+        at = c + (i + m)[:, None] * BLOCK_K + k[None, :]
+        tl.store(at, tl.dot(x, y, tl.load(at)))
+
+
+@triton.jit
+def accrued(
+    a, b, c, lengths, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c += a @ b, block by block of K, of which each reads and writes all rows: a function that returns early is called."""
+    for j in range(K // BLOCK_K):
+        _accrue(j, a, b, c, lengths, M, K, BLOCK_M, BLOCK_K)
+
+
+@triton.jit
 def listed(
     starts, b, addresses, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2471,6 +2495,16 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "accrued": {
+        **dict.fromkeys("ab", "*fp16:16"),
+        "c": "*fp32:16",
+        "lengths": "*i32:16",
+        "M": "i32:16",
+        "K": "i32:16",
+        "BLOCK_M": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "upheld": {
         **dict.fromkeys("ab", "*fp16:16"), "rows": "*fp32:16", "c": "*fp32:16", **SIZES, **TILE, "BLOCK_M": 64,
         "num_warps": 8,
@@ -2891,6 +2925,7 @@ VARIANTS = {
     "upheld": ("upheld", {}),
     "echoed": ("echoed", {}),
     "settled": ("settled", {}),
+    "accrued": ("accrued", {}),
     "exactly": ("exactly", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),

@@ -66,7 +66,7 @@ FORMS = (
     ),
     *("sieved", "overturned", "paged", "astride", "bytewise", "apportioned", "marching", "pacing"),
     *("reread", "echoed", "upheld", "listed", "quarters", "packed_rows", "ranked", "mapped", "drawn", "weighted", "weighted_integer", "exactly"),
-    *("settled", "unaligned", "retyped"),
+    *("settled", "accrued", "unaligned", "retyped"),
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
     "queries_across",
     "walled",
@@ -127,7 +127,7 @@ BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
-    *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled"),
+    *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled", "accrued"),
     *("odd_columns", "narrowed", "wrapped_e4m3"),
     *BLACKWELL_ONLY,
 )

@@ -21,6 +21,7 @@ from twill.ir.statements import (
     BarrierArrive,
     BarrierWait,
     For,
+    If,
     MbarrierArrival,
     MmaIssue,
     Pipelined,
@@ -103,6 +104,8 @@ def without(made: Program, barrier: str) -> Program:
                 )
             case For(body=body):
                 return replace(statement, body=kept(body))
+            case If(then=then, otherwise=otherwise):
+                return replace(statement, then=kept(then), otherwise=kept(otherwise))
             case MmaIssue(completion=MbarrierArrival(slots, barriers)):
                 left = tuple(phase for phase in barriers if phase.barrier != barrier)
                 return replace(statement, completion=MbarrierArrival(slots, left))

@@ -5,15 +5,15 @@ means and a way out. What depends on the schedule (which group holds a value, ho
 refused when the kernel is lowered.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 
 from twill.diagnostics import TwillError
 from twill.inputs import Case
-from twill.ir.loop import Loop, Op
+from twill.ir.loop import Loop, Module, Op
 from twill.ops.table import lookup, role
 from twill.targets import target
 from twill.warp import non_loop_code, stored_before, tasks
-from twill.warp.dataflow import EFFECTS, NOTHING, Code, ordering, read
+from twill.warp.dataflow import EFFECTS, NOTHING, Code, read
 
 MEANING: Mapping[str, tuple[str, str]] = {
     "scf.while": ("a while loop", "write a for loop over a range that is known when it begins"),
@@ -30,7 +30,7 @@ MEANING: Mapping[str, tuple[str, str]] = {
     "tt.atomic_rmw": ("tl.atomic_add and the like", "move it out of the innermost loop, or leave the result"),
     "ttg.barrier": ("tl.debug_barrier()", "remove it, or load what is stored in a kernel of its own"),
     "gpu.barrier": ("tl.debug_barrier()", "remove it, or load what is stored in a kernel of its own"),
-    "tt.call": ("a function that is not inlined", "remove noinline=True"),
+    "tt.call": ("a function that is not inlined", "let it return at one place"),
 }
 """What an operation is in the kernel's source, and what to do where it can not be generated."""
 
@@ -49,10 +49,20 @@ def refusals(cases: Sequence[Case]) -> Iterator[TwillError]:
     found += [error for case in cases if case.graph for error in tasks.refusals(code, case.graph)]
     found += stored_before.refusals(code, loops)
     found += _without_text(code)
-    found += _ordering_barriers(code)
+    found += _ordering_barriers(code, loops)
+    found += _called(module, {loop.function.name for loop in loops})
     found += _by_the_target(code, cases)
     parts = {op.location for op in code.ops.values() if role(op) in ("condition", "combine")}
     yield from (_explained(error, code) for error in found if error.location not in parts)
+
+
+def _called(module: Module, functions: Set[str]) -> Iterator[TwillError]:
+    """Calls of functions with loops, which were not inlined: the kernel is what calls them."""
+    for caller in module.functions:
+        code = read(module, caller)
+        for op in code.ops.values():
+            if op.name == "tt.call" and functions & set(op.symbols):
+                yield code.refuse("tt.call of a function with loops can not be generated", op)
 
 
 def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
@@ -64,16 +74,21 @@ def _by_the_target(code: Code, cases: Sequence[Case]) -> Iterator[TwillError]:
             yield code.refuse(f"{op.name} {reason}", op)
 
 
-def _ordering_barriers(code: Code) -> Iterator[TwillError]:
+def _ordering_barriers(code: Code, scheduled: Sequence[Loop]) -> Iterator[TwillError]:
     """Barriers of the threads of a program behind stores, also those of an earlier iteration: what is loaded
-    after one may be what another group stored. Those in straight code are executed. Tiles in shared memory
-    have barriers of their own. None is refused where nothing that is stored is read."""
+    after one may be what another group stored. Those to which all groups come are executed; all groups
+    synchronize around a scheduled loop that has one, and in it nothing is loaded that it has stored. None is
+    refused where nothing that is stored is read."""
     if not stored_before.reads_back(code):
         return
-    executed = ordering(code)
+    executed = stored_before.ordering(code, scheduled)
+    atomic = any(role(op) in stored_before.ATOMIC for op in code.ops.values())
+    inside = {op.index for loop in scheduled for op in loop.op.inner()} if not atomic else set[int]()
     loops = [op for op in code.ops.values() if role(op) in ("for", "while")]
     stores = [op.index for op in code.ops.values() if op.name in EFFECTS]
-    for op in (op for op in code.ops.values() if role(op) == "barrier" and op.index not in executed):
+    for op in (op for op in code.ops.values() if role(op) == "barrier"):
+        if op.index in executed or op.index in inside:
+            continue
         around = [loop for loop in loops if any(inner.index == op.index for inner in loop.inner())]
         repeated = {inner.index for loop in around for inner in loop.inner()}
         if any(store < op.index or store in repeated for store in stores):

@@ -14,13 +14,14 @@ from twill.ops.table import lookup, role
 from twill.warp import pipelined_loops, thread_block, tiles_in_flight
 from twill.warp.block_order import block_order
 from twill.warp.copies import element_by_element
-from twill.warp.dataflow import Code, cone, ordering
+from twill.warp.dataflow import Code, cone
 from twill.warp.dead_code import without_dead_code
 from twill.warp.group_bodies import Body, statements
 from twill.warp.ordering import ahead
 from twill.warp.plan import Draft, Plan, PlannedLoop
 from twill.warp.shared_memory import SharedMemoryPlan
 from twill.warp.store_waits import with_store_waits
+from twill.warp.stored_before import ordering
 from twill.warp.tasks import Scheduled
 from twill.warp.tensor_memory_plan import barrier_bytes, tensor_barriers
 
@@ -116,7 +117,7 @@ def _body(
         plan.synchronized,
         plan.entered,
         plan.initial_stores,
-        ordering(plan.kernel.code),
+        ordering(plan.kernel.code, [loop for loop, _ in loops.values()]),
         plan.between,
     )
 

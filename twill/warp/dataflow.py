@@ -205,15 +205,6 @@ def _sources(op: Op) -> Iterable[tuple[Value, tuple[Value, ...]]]:
         yield result, (arg,)
 
 
-def ordering(code: Code) -> frozenset[int]:
-    """The barriers, by index, that order global memory: those behind a store, in straight code."""
-    top = code.function.body.blocks[0].ops if code.function.body else ()
-    stores = [op.index for op in code.ops.values() if op.name in EFFECTS]
-    return frozenset(
-        op.index for op in top if role(op) == "barrier" and min(stores, default=op.index) < op.index
-    )
-
-
 def pure(op: Op) -> bool:
     """It may be executed anywhere, and more than once."""
     found = lookup(op.name)

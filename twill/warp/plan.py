@@ -17,7 +17,7 @@ from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import multicast, pairs, thread_block, tiles_in_flight
 from twill.warp.channels import ChannelPlan, distinct, merged, of_loop
-from twill.warp.dataflow import STORES, Code, into_shared, loaded, ordering
+from twill.warp.dataflow import STORES, Code, into_shared, loaded
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
 from twill.warp.kernel import Group, Kernel, Settings
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
@@ -41,7 +41,7 @@ from twill.warp.residency import (
 )
 from twill.warp.shared_memory import Demand, SharedMemoryPlan, layout
 from twill.warp.shared_slots import Which, with_shared_slots
-from twill.warp.stored_before import between, stored_by_several
+from twill.warp.stored_before import around_loops, between, ordering, stored_by_several
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tiles_in_flight import TilesInFlight
@@ -282,8 +282,9 @@ def planned(design: Design) -> Plan:
     launch = replace(launch, even=bool(options.multistage))
     deferred = deferred_reductions(code, inside)
     storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
-    several = stored_by_several(code, storing, non_loop.owner)
-    ordered = between(code, non_loop.owner, (part.scheduled.loop.op.index for part in parts))
+    scheduled = [part.scheduled.loop for part in parts]
+    several = stored_by_several(code, storing, non_loop.owner) or around_loops(code, scheduled)
+    ordered = between(code, non_loop.owner, (loop.op.index for loop in scheduled))
     return Plan(
         code.module,
         kernel,
@@ -301,8 +302,8 @@ def planned(design: Design) -> Plan:
         claiming=_claiming(design),
         alternate=options.alternate,
         synchronized=tuple(group.id for group in granted) if several else (),
-        entered=frozenset(part.scheduled.loop.op.index for part in parts) if several else frozenset(),
-        orders_stores=several or bool(ordered or ordering(code)),
+        entered=frozenset(loop.op.index for loop in scheduled) if several else frozenset(),
+        orders_stores=several or bool(ordered or ordering(code, scheduled)),
         between=ordered,
     )
 

@@ -1,35 +1,132 @@
 """Loads of what the same thread block has stored to global memory; stores to what another group stores to.
 
 Triton's threads find what they have stored themselves. Here one group loads for others and runs ahead, and no
-group waits for stores of another one, except at a barrier in straight code. Takes the code of a function and
-its loops; gives the loads in loops that could read memory before it is stored. Different arguments are
-distinct memory; accesses whose addresses change in every iteration of a loop do not meet those of others.
+group waits for stores of another one, except where all groups synchronize: at barriers outside of scheduled
+loops, and around these loops where one of them loads what was stored before it. Takes the code of a function
+and its loops; gives where that is, and the loads in a loop that could read what it has not stored yet.
+Different arguments are distinct memory; accesses whose addresses change in every iteration of a loop do not
+meet those of others, unless the loop has a barrier: then they are the same in each.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import Loop, Op, Tensor, TensorDesc, Value
 from twill.ops.pointers import POINTERS
 from twill.ops.table import lookup, role
-from twill.warp.dataflow import EFFECTS, LOAD, Code, ordering
+from twill.warp.congruent import congruent
+from twill.warp.dataflow import EFFECTS, LOAD, Code
 from twill.warp.disjoint import disjoint
 from twill.warp.store_warp import alike
 
-HELP = "keep it in registers, or put tl.debug_barrier() behind the stores and before a loop that loads it"
+HELP = "keep it in registers, or load what a loop stores in a loop behind it"
 GROUPS = "give --groups 2: then one group computes and stores"
 
 ATOMIC = frozenset({"atomic", "atomic_exchange"})
 
 
-def refusals(code: Code, loops: Iterable[Loop]) -> Iterator[TwillError]:
+def refusals(code: Code, loops: Sequence[Loop]) -> Iterator[TwillError]:
     """One for each load in the loops that may come before a store whose value it reads."""
-    around = _around(code)
-    stores = [op for op in code.ops.values() if op.name in EFFECTS]
+    order = _Order.of(code, loops)
     for loop in loops:
-        for load in (op for op in loop.op.inner() if op.name == LOAD or role(op) == "pointer_load"):
-            if any(_meet(code, around, load, store) for store in stores):
+        for load in filter(_loads, loop.op.inner()):
+            stores = (one for one in order.stores if order.meet(load, one))
+            if any(order.missed(load, store, loop) for store in stores):
                 yield code.refuse(f"{load.name} of memory that the kernel stores to before", load, HELP)
+
+
+def ordering(code: Code, loops: Iterable[Loop]) -> frozenset[int]:
+    """The barriers, by index, that all groups execute: they come to them, and there is a store before."""
+    own, around = frozenset(loop.op.index for loop in loops), _around(code)
+    stores = [op.index for op in code.ops.values() if op.name in EFFECTS]
+    barriers = [op for op in code.ops.values() if role(op) == "barrier"]
+
+    def follows(barrier: Op) -> bool:
+        repeated = {inner.index for loop in around.get(barrier.index, ()) for inner in loop.inner()}
+        return any(store < barrier.index or store in repeated for store in stores)
+
+    return frozenset(one.index for one in barriers if follows(one) and by_all_groups(code, one, own))
+
+
+def around_loops(code: Code, loops: Sequence[Loop]) -> bool:
+    """Whether all groups synchronize before and behind the loops: one of them loads what was stored before,
+    or has a barrier, which orders what is stored and loaded on its two sides."""
+    order, inside = _Order.of(code, loops), [op for loop in loops for op in loop.op.inner()]
+    loads = filter(_loads, inside)
+    if any(order.before(load, store) for load in loads for store in order.stores if order.meet(load, store)):
+        return True
+    return any(role(op) == "barrier" for op in inside) and reads_back(code)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Order:
+    """What comes before what in a function."""
+
+    code: Code
+    around: Mapping[int, Sequence[Op]]
+    """The loops around each operation, by its index."""
+    scheduled: frozenset[int]
+    executed: frozenset[int]
+    """Barriers at which all groups synchronize."""
+    stores: tuple[Op, ...]
+
+    @staticmethod
+    def of(code: Code, loops: Sequence[Loop]) -> "_Order":
+        scheduled = frozenset(loop.op.index for loop in loops)
+        stores = tuple(op for op in code.ops.values() if op.name in EFFECTS)
+        return _Order(code, _around(code), scheduled, ordering(code, loops), stores)
+
+    def meet(self, load: Op, store: Op) -> bool:
+        """Whether they may access the same memory."""
+        return bool(_roots(self.code, load.operands[0]) & _roots(self.code, store.operands[0]))
+
+    def missed(self, load: Op, store: Op, loop: Loop) -> bool:
+        """Whether a load in a scheduled loop may read what the loop has not stored yet."""
+        return loop.op in self.around.get(store.index, ()) and not self._apart(load, store, loop.op)
+
+    def before(self, load: Op, store: Op) -> bool:
+        """Whether a store comes before a load, outside of its scheduled loop or in an earlier time that this
+        is executed, with nothing between them that orders them."""
+        behind = self.around.get(load.index, ())
+        common = [loop for loop in behind if loop in self.around.get(store.index, ())]
+        if any(loop.index in self.scheduled for loop in common) or store.index > load.index:
+            outer = [loop for loop in common if loop.index not in self.scheduled]
+            return any(not self._both_change(load, store, loop) for loop in outer)
+        barriers = (one for one in self.executed if store.index < one < load.index)
+        return not any(all(loop in behind for loop in self.around.get(one, ())) for one in barriers)
+
+    def _apart(self, load: Op, store: Op, loop: Op) -> bool:
+        """Whether each iteration of a loop stores where it has loaded, and no other one does."""
+        if not self._both_change(load, store, loop) or store.index < load.index:
+            return False
+        barrier = any(role(one) == "barrier" for one in loop.inner())
+        return not barrier or (_same_place(self.code, load, store) and _follows(self.code, load, store))
+
+    def _both_change(self, load: Op, store: Op, loop: Op) -> bool:
+        return _changes(self.code, load, loop) and _changes(self.code, store, loop)
+
+
+def _loads(op: Op) -> bool:
+    return op.name == LOAD or role(op) == "pointer_load"
+
+
+def _same_place(code: Code, load: Op, store: Op) -> bool:
+    """Whether a load and a store have the same address in each iteration."""
+    one, other = _address(load), _address(store)
+    return len(one) == len(other) and all(map(partial(congruent, code), one, other))
+
+
+def _follows(code: Code, load: Op, store: Op) -> bool:
+    """Whether what is stored is computed from what is loaded, through tensor memory too."""
+    waiting, seen = list(store.operands[1:]), set[int]()
+    while waiting:
+        maker = code.maker(waiting.pop())
+        if maker is not None and maker.index not in seen:
+            seen.add(maker.index)
+            waiting += [value for one in (maker, *maker.inner()) for value in one.operands]
+    return load.index in seen
 
 
 def reads_back(code: Code) -> bool:
@@ -110,18 +207,6 @@ def by_all_groups(code: Code, op: Op, loops: frozenset[int]) -> bool:
     around = [one for one in code.ops.values() if any(inner.index == op.index for inner in one.inner())]
     return all(
         role(one) in ("for", "while") and any(inner.index in loops for inner in one.inner()) for one in around
-    )
-
-
-def _meet(code: Code, around: dict[int, list[Op]], load: Op, store: Op) -> bool:
-    """Whether a load may read what a store of the thread block wrote, in this or an earlier iteration."""
-    if not (_roots(code, load.operands[0]) & _roots(code, store.operands[0])):
-        return False
-    common = [loop for loop in around.get(load.index, []) if loop in around.get(store.index, [])]
-    if any(not (_changes(code, load, loop) and _changes(code, store, loop)) for loop in common):
-        return True
-    return store.index < load.index and not any(
-        store.index < barrier < load.index for barrier in ordering(code)
     )
 
 

@@ -2,8 +2,9 @@
 
 Triton writes `if condition: ...; return` as `cf.cond_br` to a block that returns and a block with the rest of
 the kernel. Takes a module; gives the same with an `scf.if` in place of each such branch, which lowering
-follows like any other. Every block must have one predecessor, as Triton makes them; other control flow is
-left as it is, and lowering refuses it with its line. Lines stay where they are.
+follows like any other. Every block must have one predecessor, as Triton makes them; other control flow, also
+of functions that return values, is left as it is, and lowering refuses it with its line. Lines stay where
+they are.
 """
 
 from collections.abc import Iterator
@@ -34,7 +35,7 @@ class _Flow:
 
 
 def _edits(module: Module, function: Function) -> Iterator[Edit]:
-    blocks = function.body.blocks if function.body else ()
+    blocks = function.body.blocks if function.body and not function.results else ()
     if len(blocks) < 2 or not all(block.ops for block in blocks) or any(block.args for block in blocks[1:]):
         return
     flow = _flow(module, blocks)
