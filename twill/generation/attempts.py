@@ -213,9 +213,14 @@ def _without_passing(
 
 def short(first: Attempt) -> int:
     """The iterations of the longest loop, where all are known to be short; else 0."""
+    return max(short_loops(first).values(), default=0)
+
+
+def short_loops(first: Attempt) -> dict[int, int]:
+    """The iterations of each loop, by its operation, where all are known to be short; else none."""
     code = read(first.program.module, first.program.function)
-    trips = [constant_trips(code, one.loop) or SHORT for one in first.loops]
-    return max(trips) if max(trips) < SHORT else 0
+    trips = {one.loop.op.index: constant_trips(code, one.loop) or SHORT for one in first.loops}
+    return trips if max(trips.values()) < SHORT else {}
 
 
 def _without_division(

@@ -11,13 +11,13 @@ chunk_gla_fwd_A_kernel_intra_sub_inter, one warp, 0.186 to 0.131 ms; chunk_gla_b
 1.50 ms; Triton's first tutorial in tiles of 64 x 32, two, 2.82 to 2.72 ms.)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from twill import whatif
 from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
-from twill.generation.attempts import Attempt, short, walks
+from twill.generation.attempts import Attempt, short_loops, walks
 from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
@@ -53,11 +53,13 @@ def multistage(
         other = attempt(first.cases)
     except TwillError:
         return first
-    trips = short(first)
+    trips = short_loops(first)
     before, after = _time(first, trips), _time(other, trips)
     if before < CLEARLY * after:
         return first
-    what = f"a thread block of {trips} iterations" if trips else "an iteration"
+    what = (
+        f"a thread block of {' and '.join(map(str, trips.values()))} iterations" if trips else "an iteration"
+    )
     cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
     note = f"the group that computes loads too: {what} {cycles}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
@@ -116,10 +118,10 @@ def _ops(module: Module) -> list[tuple[int, str]]:
     return [(op.index, op.name) for function in module.functions for op in function.walk()]
 
 
-def _time(one: Attempt, trips: int) -> float:
+def _time(one: Attempt, trips: Mapping[int, int]) -> float:
     """Predicted machine cycles of an SM for a thread block whose loops have so many iterations, until a unit
-    is always busy; for an iteration of each loop where that is not known, or not few."""
+    is always busy; for an iteration of each loop where these are not known, or not few."""
     if not trips:
         return one.of_sm()
-    least = trips * sum(map(busy, one.loops))
+    least = sum(trips[loop.loop.op.index] * busy(loop) for loop in one.loops)
     return max(least, block_time(one.program, one.loops, trips) / one.program.resident_blocks)

@@ -62,9 +62,9 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
     least, whose threads have registers enough; None where there is none."""
     program, limits = built.made.program, built.made.loops[0].machine.limits
     launch = program.launch
-    if len(program.groups) > 1 or not launch.even:
+    group, *others = program.groups
+    if others or not launch.even:
         return None
-    (group,) = program.groups
     for blocks in range(launch.blocks - 1, max(1, launch.blocks // 2) - 1, -1):
         registers = registers_at_entry(limits, launch.threads * blocks)
         fewer = replace(launch, blocks=blocks, entry_registers=registers)

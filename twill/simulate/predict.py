@@ -6,11 +6,13 @@ Takes a program with its scheduled loops; gives the events of the run and the st
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from twill.costs.estimates import ends
 from twill.costs.model import extremes, implemented
 from twill.ir.machine import Machine
 from twill.ir.program import Program
+from twill.ir.statements import For, Pipelined, While
 from twill.modulo.bounds import bounds
 from twill.simulate.control import cycles
 from twill.simulate.explore import same
@@ -111,11 +113,16 @@ def _times(loops: Sequence[Scheduled]) -> Hashable:
     return Costs.of(machine), machine.handover.bytes_per_cycle, units, tuple(paces(loops).items())
 
 
-def block_time(program: Program, loops: Sequence[Scheduled], trips: int) -> float:
-    """Machine cycles of a thread block whose loops have so many iterations each, from the first operation of
-    a loop to the last."""
-    done = run(program, loops, same(trips, 1), Costs.of(loops[0].machine), paces(loops))
+def block_time(program: Program, loops: Sequence[Scheduled], trips: int | Mapping[int, int]) -> float:
+    """Machine cycles of a thread block whose loops have so many iterations each, or by the operation of the
+    loop, from the first operation of a loop to the last."""
+    counts = same(trips, 1) if isinstance(trips, int) else partial(_counted, trips)
+    done = run(program, loops, counts, Costs.of(loops[0].machine), paces(loops))
     return max(event.end for event in done.events)
+
+
+def _counted(trips: Mapping[int, int], loop: Pipelined | For | While) -> int:
+    return trips[loop.op] if isinstance(loop, Pipelined) else 1
 
 
 def busy(one: Scheduled) -> float:
