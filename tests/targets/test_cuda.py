@@ -11,7 +11,7 @@ import pytest
 
 from tests.kernels.builds import assembled
 from tests.kernels.programs import EXAMPLES, loops, program
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
@@ -44,6 +44,14 @@ def test_a_copy_of_an_accumulator_is_fenced() -> None:
     text = source(program("straight"))
     copy = "s_5_age1[i_] = s_5[i_];"
     assert text.count(copy) == len(re.findall(rf"{re.escape(copy)}\s+registers_fence\(s_5_age1\);", text)) > 0
+
+
+def test_a_group_without_its_scratch_buffer_is_refused_before_nvcc() -> None:
+    whole = program("balanced")
+    assert source(whole)
+    rest = tuple(one for one in whole.buffers if not one.id.startswith("scratch"))
+    with pytest.raises(DefectError, match=r"cycle .*needs a scratch buffer in shared memory"):
+        source(replace(whole, buffers=rest))
 
 
 def test_what_can_not_be_generated_is_refused_at_its_line() -> None:

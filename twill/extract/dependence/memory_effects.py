@@ -16,6 +16,7 @@ from twill.extract.dependence.body import Body
 from twill.extract.dependence.fold import Folding, buffer
 from twill.ir.graph import EdgeKind
 from twill.ir.loop import MemDesc, Op, Pointer, Scalar, Tensor, TensorDesc, UnknownType, Value
+from twill.ops.pointers import POINTERS
 from twill.ops.row import Role
 from twill.ops.table import reduction, role, row
 
@@ -23,8 +24,8 @@ Mode = Literal["read", "overwrite", "accumulate", "modify", "reduce"]
 """accumulate reads what it updates; modify writes a part of it; reduce commutes with its like."""
 
 PARTIAL: frozenset[Role] = frozenset({"buffer_index", "buffer_slice"})
-POINTERS: frozenset[Role] = frozenset({"address", "splat", "broadcast", "expand", "bitcast", "layout"})
-"""Through which the first operand is followed to where it points."""
+ADDRESSES: frozenset[Role] = POINTERS - {"descriptor"}
+"""Through which the first operand is followed to the argument or descriptor that it points into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +327,7 @@ def global_root(body: Body, value: Value) -> Value:
     while True:
         value = body.before(value)
         op = body.definer(value)
-        if op is None or role(op) not in POINTERS:
+        if op is None or role(op) not in ADDRESSES:
             return value
         value = op.operands[0]
 

@@ -18,9 +18,9 @@ from twill.extract.rewrite.induction import renumbered, without_carried, without
 from twill.extract.rewrite.predication import truths, with_operands
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.loop import Carried, Loop, Module, Op, Scalar, Tensor, Value
+from twill.ops.pointers import beginning
 from twill.ops.table import lookup, named, repeatable, role, writes_global
 
-_POINTERS = ("address", "splat", "broadcast", "expand")
 _NAME = r"%[\w$.-]+(?![\w$.#:-])"
 
 
@@ -49,7 +49,7 @@ def _prefetched(module: Module, loop: Loop) -> Iterator[_Prefetched]:
     users = loop.function.users()
     everywhere = {value.id: op for op in loop.function.walk() for value in op.results}
     stores = [op for op in loop.body.walk() if writes_global(op)]
-    written = {_argument(everywhere, op.operands[0]) for op in stores}
+    written = {_beginning(everywhere, op) for op in stores}
     makers = {value.id: op for op in loop.ops for value in op.results}
     given = {one.arg.id for one in loop.carried}
     for position, carried in enumerate(loop.carried):
@@ -59,18 +59,16 @@ def _prefetched(module: Module, loop: Loop) -> Iterator[_Prefetched]:
         used = any(user is last for user in users.get(carried.arg.id, ()))
         if not addresses or used or users.get(carried.result.id) or not _vector(module, carried.arg):
             continue
-        read = _argument(everywhere, addresses[-1].operands[0])
+        read = _beginning(everywhere, addresses[-1])
         if not stores or (None not in {read, *written} and read not in written):
             yield _Prefetched(position, carried, addresses)
 
 
-def _argument(makers: Mapping[int, Op], pointer: Value) -> int | None:
-    """The argument of the function that a pointer is derived from; None where that is not known."""
-    while (maker := makers.get(pointer.id)) is not None:
-        if role(maker) not in _POINTERS:
-            return None
-        pointer = maker.operands[0]
-    return pointer.id
+def _beginning(makers: Mapping[int, Op], access: Op) -> int | None:
+    """The argument of the function that the address of an access is derived from; None where that is not
+    known."""
+    found = beginning(access, lambda value: makers.get(value.id))
+    return found.id if found is not None else None
 
 
 def _vector(module: Module, value: Value) -> bool:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from re import findall
 
+from twill.diagnostics import DefectError
 from twill.ir.channels import CLAIMS, DRAINS, Channel, DependenceBarrier, Filling
 from twill.ir.loop import Scalar, Tensor
 from twill.ir.names import identifier
@@ -52,6 +53,7 @@ from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import count
 from twill.targets.cuda.parameters import maps, parameters
 from twill.targets.cuda.register_tiles import declaration, mask_declaration
+from twill.targets.cuda.scope import NO_SCRATCH
 from twill.targets.cuda.statements import printed
 from twill.targets.cuda.tiled_form import TiledForm, tiled_form, without_cluster
 
@@ -95,10 +97,21 @@ def source(program: Program, tensor_core: TensorCore) -> str:
     form = tiled_form(program)
     for own, one in ((f"{name}_tma_kernel", form), (f"{name}_kernel", TiledForm(program, {}))):
         if one:
-            lines += [*_function(own, one, tensor_core), ""]
+            lines += [*_checked(_function(own, one, tensor_core), program), ""]
         if one and program.cluster > 1:
             lines += [*_function(alone(own), without_cluster(one), tensor_core), ""]
     return "\n".join([*lines, *launcher(program, name, shared.bytes + 1024, form)]) + "\n"
+
+
+def _checked(lines: list[str], program: Program) -> list[str]:
+    """The lines themselves. Raises DefectError for one that needs a scratch buffer that its group has not."""
+    place = ""
+    for line in lines:
+        place = line.strip(" /") if line.lstrip().startswith("//") else place
+        if NO_SCRATCH in line:
+            what = "needs a scratch buffer in shared memory, and its group has none"
+            raise DefectError(f"{program.function.name}: {place} {what}")
+    return lines
 
 
 def _claims_header(program: Program) -> list[str]:

@@ -48,6 +48,8 @@ from twill.targets.cuda.shared_tiles import operand as as_operand
 from twill.targets.cuda.tensor_memory import Stream
 from twill.warp.dataflow import captured
 
+NO_SCRATCH = "no_scratch_buffer"
+"""In place of the address of a scratch buffer, for a group without one."""
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
 
@@ -325,7 +327,7 @@ class Scope:
         buffer = next(
             (buffer for buffer in self.program.buffers if buffer.id == f"scratch{self.group.id}"), None
         )
-        return plus("memory", buffer.offset) if buffer else "no_scratch_buffer"
+        return plus("memory", buffer.offset) if buffer else NO_SCRATCH
 
     def group_barrier(self) -> str:
         """All warps of the group."""
