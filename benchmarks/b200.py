@@ -66,8 +66,8 @@ TFLOP/s follow from the predicted cycles of the steady state of the first loop, 
 one thread block on each. In brackets: the least and the most where all estimates of machines/b200.toml
 (`between`) are at their slow or fast ends, and those of each table alone at either end (`twill simulate
 --ranges`). Of int8 kernels they are operations, not of floats. Spills are bytes, with those of stack frames;
-those of the same source built for sm_103a are in the next column. MMAs of int8 do not exist there. The error
-is relative.
+those of the same source built for sm_103a are in the next column. MMAs of int8 do not exist there. nvcc and
+ptxas warn of none. The error is relative.
 
 | kernel | groups (warps) | interval | predicted | TFLOP/s | registers | spills | sm_103a | error | hazards |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
@@ -198,6 +198,7 @@ def built(kernel: str, folder: Path) -> Built:
     registers = max(map(int, re.findall(r"Used (\d+) registers", done.stderr)))
     sass = disassembled(cubin)
     other = compiled(kernel, "sm103", folder)
+    assert "warning" not in done.stderr + other.stderr, f"{kernel}: {done.stderr}{other.stderr}"
     return Built(registers, spills(done.stderr), sass, None if other.returncode else spills(other.stderr))
 
 

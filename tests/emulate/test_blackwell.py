@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.kernels.builds import build, numbers
-from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, PADDED, PASSED, program
+from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, BY_ROW, PADDED, PASSED, program
 from twill.emulate.build import Request, execute, prepared, run, wrong
 from twill.emulate.memory.clocks import Array
 from twill.emulate.numeric.formats import table
@@ -84,9 +84,11 @@ FORMATS = {
     "matmul_mxfp4_mxfp8": ("e2m1", "e4m3", 32),
     "matmul_mxfp8_loaded": ("e4m3", "e4m3", 32),
     "matmul_mxfp8_outer": ("e4m3", "e4m3", 32),
+    "matmul_mxfp4_mxfp8_copied": ("e2m1", "e4m3", 32),
+    "matmul_mxfp8_mxfp4_across": ("e4m3", "e2m1", 32),
 }
-BY_ROW = ("matmul_mxfp8_loaded", "matmul_mxfp8_outer")
-"""Kernels that load scale factors row by row, and compute others."""
+OUTER = ("matmul_mxfp8_outer a", "matmul_mxfp8_outer b", "matmul_mxfp8_mxfp4_across b")
+"""Operands that are contiguous along their rows in global memory, not along K."""
 PITCH = 48
 """Scale factors from row to row, where a kernel loads them row by row."""
 
@@ -96,16 +98,16 @@ PITCH = 48
 def test_block_scaled_dots_in_double_precision(
     kernel: str, m: int, n: int, k: int, grid: tuple[int, int]
 ) -> None:
-    """Whole tiles and ragged ones in all three dimensions; the operands are decoded here, from their bytes. TMA
-    pads rows of a multiple of 128 elements."""
+    """Whole tiles and ragged ones in all three dimensions; the operands are decoded here, from their bytes. Those
+    with 4-bit floats beside 8-bit ones have whole tiles along K."""
     made, (left, right, vector) = build(f"{kernel}.sm100"), FORMATS[kernel]
-    k = -(-k // 128) * 128 if kernel in PADDED else k
+    k = -(-k // 128) * 128 if kernel.startswith(PADDED) else k
     given = {"M": m, "N": n, "K": k} | ({"pitch": PITCH} if kernel in BY_ROW else {})
     start = prepared(made, Request(given, (*grid, 1)))
     raw = start.raw()
     execute(made, start.numbers, Request({}, (*grid, 1)), raw)
     a, b = (
-        rows_of(raw[name].view(np.uint8), kind, count, k, along_k=not kernel.endswith("outer"))
+        rows_of(raw[name].view(np.uint8), kind, count, k, along_k=f"{kernel} {name}" not in OUTER)
         * (
             scales_by_row(raw, name, count, k)
             if kernel in BY_ROW
@@ -119,11 +121,11 @@ def test_block_scaled_dots_in_double_precision(
 
 def rows_of(raw: Array, kind: str, rows: int, k: int, *, along_k: bool = True) -> Array:
     """The values of an operand, which lie one after the other along K, or along its rows."""
-    if not along_k:
-        return table(kind)[raw[: rows * k].reshape(k, rows).T].astype(np.float64)
+    length = k // 2 if kind == "e2m1" else k
+    octets = raw[: rows * length].reshape((rows, length) if along_k else (length, rows))
+    octets = octets if along_k else octets.T
     if kind != "e2m1":
-        return table(kind)[raw[: rows * k].reshape(rows, k)].astype(np.float64)
-    octets = raw[: rows * k // 2].reshape(rows, k // 2)
+        return table(kind)[octets].astype(np.float64)
     return table(kind)[np.stack([octets & 15, octets >> 4], -1).reshape(rows, k)].astype(np.float64)
 
 

@@ -17,6 +17,7 @@ import pytest
 from tests.kernels.programs import (
     BLACKWELL,
     BLOCK_SCALED,
+    BY_ROW,
     CARRIED,
     CLUSTERED,
     EXAMPLES,
@@ -58,7 +59,7 @@ def numbers(kernel: str) -> dict[str, float]:
     """Scalar arguments for about four iterations."""
     more = {"split": 128} if kernel.startswith("continued") else {}
     more |= {"K": 640} if kernel.removesuffix(".sm100") in BLOCK_SCALED else {}
-    more |= {"pitch": 32} if kernel.startswith(("matmul_mxfp8_loaded", "matmul_mxfp8_outer")) else {}
+    more |= {"pitch": 32} if kernel.removesuffix(".sm100") in (*BY_ROW, "queries_scaled") else {}
     return {**(ATTENTION if kernel.startswith("fa") else GEMM), **more}
 
 

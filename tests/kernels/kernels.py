@@ -2271,6 +2271,46 @@ def matmul_scaled_outer(
     c_desc.store([row, col], acc)
 
 
+@triton.jit
+def matmul_scaled_copied(
+    a, b, c, a_scales, M, N, K, pitch, LEFT: tl.constexpr, RIGHT: tl.constexpr, LEFT_PACK: tl.constexpr,
+    RIGHT_PACK: tl.constexpr, ACROSS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """As `matmul_scaled_loaded`, of operands that pointers load, for whole tiles of K; with ACROSS b is contiguous along N."""
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n, k = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K // 32)
+    p, q = tl.arange(0, BLOCK_K // LEFT_PACK), tl.arange(0, BLOCK_K // RIGHT_PACK)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * (K // LEFT_PACK) + (i // LEFT_PACK + p)[None, :], mask=m[:, None] < M)
+        if ACROSS:
+            y = tl.load(b + (i // RIGHT_PACK + q)[:, None] * N + n[None, :], mask=n[None, :] < N)
+        else:
+            y = tl.load(b + n[:, None] * (K // RIGHT_PACK) + (i // RIGHT_PACK + q)[None, :], mask=n[:, None] < N).T
+        at = (i // 32 + k)[None, :]
+        left = tl.load(a_scales + m[:, None] * pitch + at, mask=m[:, None] < M)
+        right = (127 + (n[:, None] + at) % 2).to(tl.uint8)
+        acc = tl.dot_scaled(x, left, LEFT, y, right, RIGHT, acc)
+    c_desc.store([row, col], acc)
+
+
+@triton.jit
+def queries_scaled(q, k, v, v_scales, c, N, pitch, BLOCK: tl.constexpr):
+    """c = relu(q @ k.T) @ (v * v_scales) of e4m3: what one dot gives, rounded, is A of a block-scaled one."""
+    i, s = tl.arange(0, BLOCK), tl.arange(0, BLOCK // 32)
+    x = tl.load(q + (tl.program_id(0) * BLOCK + i)[:, None] * BLOCK + i[None, :])
+    ones = tl.full([BLOCK, BLOCK // 32], 127, tl.uint8)
+    acc = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for j in range(0, N, BLOCK):
+        y = tl.load(k + (j + i)[:, None] * BLOCK + i[None, :])
+        z = tl.load(v + (j + i)[:, None] * BLOCK + i[None, :])
+        w = tl.load(v_scales + i[:, None] * pitch + (j // 32 + s)[None, :])
+        p = tl.maximum(tl.dot(x, y.T) * 0.0625, 0.0).to(tl.float8e4nv)
+        acc = tl.dot_scaled(p, ones, "e4m3", z, w, "e4m3", acc)
+    tl.store(c + (tl.program_id(0) * BLOCK + i)[:, None] * BLOCK + i[None, :], acc)
+
+
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 STRIDES = {"a_stride": "i32:16", "b_stride": "i32:16"}
 HALF = dict.fromkeys("abc", "*fp16:16")
@@ -2317,6 +2357,29 @@ TWILL = {
         "LEFT_PACK": 1,
         "RIGHT_PACK": 1,
         "BLOCK_K": 128,
+    },
+    "matmul_scaled_copied": {
+        **dict.fromkeys("ab", "*u8:16"),
+        "c": "*fp32:16",
+        "a_scales": "*u8:16",
+        **SIZES,
+        "pitch": "i32:16",
+        **TILE,
+        "LEFT": "e4m3",
+        "RIGHT": "e4m3",
+        "LEFT_PACK": 1,
+        "RIGHT_PACK": 1,
+        "ACROSS": False,
+        "BLOCK_K": 128,
+    },
+    "queries_scaled": {
+        **dict.fromkeys("qkv", "*fp8e4nv:16"),
+        "v_scales": "*u8:16",
+        "c": "*fp32:16",
+        "N": "i32:16",
+        "pitch": "i32:16",
+        "BLOCK": 128,
+        "num_warps": 4,
     },
     "batched": {**HALF, "L": "i32", **SIZES, **TILE},
     "epilogue": {
@@ -2848,6 +2911,15 @@ VARIANTS = {
     ),
     "matmul_outer": ("matmul_outer", {}),
     "matmul_mxfp8_outer": ("matmul_scaled_outer", {}),
+    "matmul_mxfp4_mxfp8_copied": (
+        "matmul_scaled_copied",
+        {"b": "*fp8e4nv:16", "LEFT": "e2m1", "LEFT_PACK": 2},
+    ),
+    "matmul_mxfp8_mxfp4_across": (
+        "matmul_scaled_copied",
+        {"a": "*fp8e4nv:16", "RIGHT": "e2m1", "RIGHT_PACK": 2, "ACROSS": True},
+    ),
+    "queries_scaled": ("queries_scaled", {}),
     "matmul_across": ("matmul", {"BLOCK_M": 64, "BLOCK_N": 256}),
     "batched": ("batched", {}),
     "epilogue": ("epilogue", {}),

@@ -114,15 +114,17 @@ BLACKWELL_EXAMPLES = (
     *("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd", "fa_bwd_subtiled"),
 )
 PADDED = ("matmul_mxfp8_mxfp4", "matmul_mxfp4_mxfp8")
-"""Of 4-bit floats beside 8-bit ones, which TMA pads in shared memory."""
-BLOCK_SCALED = (
-    *("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4"),
-    *PADDED,
+"""Of 4-bit floats beside 8-bit ones that TMA pads in shared memory."""
+BY_ROW = (
     *("matmul_mxfp8_loaded", "matmul_mxfp8_outer"),
+    *("matmul_mxfp4_mxfp8_copied", "matmul_mxfp8_mxfp4_across"),
 )
-"""Kernels with block-scaled MMAs, which Hopper does not have."""
-BLACKWELL_ONLY = (*BLOCK_SCALED, "matmul_outer")
-"""Those, and one with MMAs of 8 bits whose operands are not contiguous along K."""
+"""Products that load scale factors row by row, and compute others."""
+BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4", *PADDED, *BY_ROW)
+"""Products with block-scaled MMAs, which Hopper does not have."""
+BLACKWELL_ONLY = (*BLOCK_SCALED, "matmul_outer", "queries_scaled")
+"""Those, one with MMAs of 8 bits whose operands are not contiguous along K, and one whose block-scaled MMA has A in tensor
+memory."""
 BLACKWELL_FORMS = (
     *("matmul_bf16", "matmul_e4m3", "matmul_tf32", "pointers", "panels", "biased"),
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),

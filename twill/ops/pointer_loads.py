@@ -84,7 +84,9 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
         return 0
     encoding = next(iter(encodings), None)
     across = copied_across(analysis, op) or (isinstance(encoding, NvmmaShared) and encoding.transposed)
-    return copied_together(analysis, op, 0 if across else len(tile.shape) - 1)
+    padded = isinstance(encoding, NvmmaShared) and encoding.fp4_padded
+    widths = (8, 4) if padded else (16, 8, 4)
+    return copied_together(analysis, op, 0 if across else len(tile.shape) - 1, widths)
 
 
 def register_access(analysis: AxisAnalysis, op: Op) -> tuple[int, int] | None:

@@ -79,8 +79,10 @@ def _unsupported_types(left: MemDesc, right: MemDesc, result: MemDesc) -> str | 
 def _unsupported_scales(op: Op) -> str | None:
     """Of a block-scaled MMA."""
     left, _, *scales = inputs(op)
-    if any(isinstance(one.type, MemDesc) and one.type.space == "tmem" for one in (left, *scales)):
-        return "with A or scale factors that are stored to tensor memory by threads can not be generated"
+    if any(map(_in_tensor_memory, scales)):
+        return "with scale factors that are stored to tensor memory by threads can not be generated"
+    if _in_tensor_memory(left) and packed(op, 0) and not packed(op, 1):
+        return "of 4-bit floats in tensor memory beside 8-bit ones can not be generated"
     try:
         kind = scaled_kind(op)
         codes(op, kind)
@@ -88,6 +90,10 @@ def _unsupported_scales(op: Op) -> str | None:
     except ValueError as problem:
         return f"{problem} can not be generated"
     return None if all(blocks) else "without scale factors can not be generated"
+
+
+def _in_tensor_memory(value: Value) -> bool:
+    return isinstance(value.type, MemDesc) and value.type.space == "tmem"
 
 
 def _unsupported_shape(result: MemDesc, possible: Collection[int]) -> str | None:

@@ -20,7 +20,7 @@ from twill.targets.cuda.expressions import atom, bare, plus, times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import UNROLL, Shared, copy, filling_text, shared
+from twill.targets.cuda.shared_tiles import PADDED, UNROLL, Shared, copy, filling_text, operand
 from twill.warp.slot_tensors import bits
 
 WORD = 32
@@ -76,9 +76,11 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     tile = (
         Shared("", rows, columns, 8 * size, columns * size)
         if plain
-        else shared("", tensor.shape, tensor.dtype, tensor.encoding)
+        else operand("", tensor.shape, tensor.dtype, tensor.encoding)
     )
-    per, threads = tile.columns * size // vector, form.threads
+    if tile.padded and vector != PADDED:
+        return None
+    per, threads = tile.columns // tile.room * size // vector, form.threads
     total = tile.rows * per
     if threads % per or total % threads or total // threads > WORD:
         return None
@@ -109,8 +111,9 @@ def _vector(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
 def _start(tile: Shared, down: int, vector: int, plain: bool) -> str:
     if plain:
         return f"thread.index * {vector}"
-    row, line = plus("row_", down), tile.width // vector
-    inside = f"swizzle<{tile.width}>({atom(row)} * {tile.width} + chunk_ % {line} * {vector})"
+    row, apart = plus("row_", down), vector * tile.room
+    line = tile.width // apart
+    inside = f"swizzle<{tile.width}>({atom(row)} * {tile.width} + chunk_ % {line} * {apart})"
     return inside if tile.boxes == 1 else f"chunk_ / {line} * {tile.box} + {inside}"
 
 

@@ -140,7 +140,7 @@ class Units:
 
     @cached_property
     def grid(self) -> Grid:
-        words = self.tile.columns * self.size // WORD
+        words = self.tile.columns // self.tile.room * self.size // WORD
         lines, warps = self.tile.rows // self.lines, self.form.threads // LANES
         return grid(words, lines, LANES, warps) if self.across else grid(lines, words, EIGHT, warps)
 
@@ -192,13 +192,15 @@ class Units:
     def _regular(self) -> bool:
         """The addresses of a thread's words differ by constants, and in bits that are zero in the first."""
         line, word = self.line.bound * self.lines, self.word.bound * WORD
-        return not self.tile.places and all(one > 0 and one & (one - 1) == 0 for one in (line, word))
+        return not (self.tile.places or self.tile.padded) and all(
+            one > 0 and one & (one - 1) == 0 for one in (line, word)
+        )
 
     def _line(self, line: str, j: int) -> str:
         return atom(line) if self.lines == 1 else f"({times(line, self.lines)} + {self.number(j)})"
 
     def _at(self, line: str, word: str) -> str:
-        byte, width = times(word, WORD), self.tile.width
+        byte, width = self.tile.byte(times(word, WORD)), self.tile.width
         if self.tile.places:
             return times(place(self.tile.places, line, times(word, WORD // self.size)), self.size)
         if not self.swizzled:

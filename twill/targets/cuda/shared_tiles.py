@@ -40,6 +40,8 @@ from twill.warp.slot_tensors import bits
 UNROLL = "#pragma unroll"
 _PADDED_LINE = 128
 """4-bit floats of a line that TMA pads (CUDA driver API, cuTensorMapEncodeTiled)."""
+PADDED = 8
+"""Bytes of 4-bit floats that lie side by side where others pad them."""
 _FEW = "#pragma unroll 4"
 """Of a group that only moves data and has few registers."""
 
@@ -58,6 +60,18 @@ class Shared:
     """Seen with rows and columns exchanged; `rows` and `columns` are those of the memory."""
     places: Bases = ()
     """Of a tile in no swizzle that is addressed through a linear layout (`linear_memory`)."""
+    padded: bool = False
+    """Behind each eight bytes of a line there are eight that hold nothing: 4-bit floats for an MMA with 8-bit
+    ones (PTX ISA, packing formats of .kind::mxf8f6f4). `columns` counts them."""
+
+    @property
+    def room(self) -> int:
+        """Bytes that each byte takes."""
+        return 2 if self.padded else 1
+
+    def byte(self, text: str) -> str:
+        """From the beginning of a line to its byte number `text`, a term."""
+        return f"({text} / {PADDED} * {2 * PADDED} + {text} % {PADDED})" if self.padded else text
 
     @property
     def box(self) -> int:
@@ -70,9 +84,9 @@ class Shared:
 
 
 def shared(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding | None) -> Shared:
-    """A tile whose elements threads address. Raises ValueError for one that is not as TMA leaves it."""
+    """A tile whose elements threads read. Raises ValueError for one that is not as TMA leaves it."""
     if isinstance(encoding, NvmmaShared) and encoding.fp4_padded:
-        raise ValueError("of 4-bit floats beside 8-bit ones is padded: TMA fills it, and MMAs alone read it")
+        raise ValueError("of 4-bit floats beside 8-bit ones is padded: MMAs alone read it")
     return operand(address, shape, dtype, encoding)
 
 
@@ -86,15 +100,14 @@ def operand(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encodin
     if encoding.transposed:
         rows, columns = columns, rows
     columns *= encoding.room
-    if encoding.fp4_padded and encoding.swizzle_bytes != _PADDED_LINE:
-        raise ValueError(f"of 4-bit floats beside 8-bit ones has lines of less than {_PADDED_LINE}")
-    return Shared(address, rows, columns, size, encoding.swizzle_bytes, encoding.transposed)
+    width, padded = encoding.swizzle_bytes, encoding.fp4_padded
+    return Shared(address, rows, columns, size, width, encoding.transposed, padded=padded)
 
 
 def addressed(address: str, tensor: SlotTensor) -> Shared:
     """A tile that threads write, element by element at least. Raises ValueError as `shared`."""
     if (found := places(tensor.shape, tensor.encoding)) is None:
-        return shared(address, tensor.shape, tensor.dtype, tensor.encoding)
+        return operand(address, tensor.shape, tensor.dtype, tensor.encoding)
     rows, columns = tensor.shape
     size = bits(tensor.dtype)
     return Shared(address, rows, columns, size, columns * size // 8, places=found)
@@ -126,6 +139,8 @@ def boxed(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding 
     line = shape[-1] * bits(dtype) // 8
     if isinstance(encoding, NvmmaShared) and dense(shape, encoding) and shape[-1] <= 256 and line % 16 == 0:
         return Shared(address, prod(shape[:-1]), shape[-1], bits(dtype), line)
+    if isinstance(encoding, NvmmaShared) and encoding.fp4_padded and encoding.swizzle_bytes != _PADDED_LINE:
+        raise ValueError(f"of 4-bit floats beside 8-bit ones has lines of less than {_PADDED_LINE}")
     return operand(address, shape, dtype, encoding)
 
 
@@ -276,7 +291,7 @@ def _element(tile: Shared, row: str, column: str) -> str:
         row, column = column, row
     if tile.places:
         return times(place(tile.places, row, column), tile.bits // 8)
-    byte = f"{column} * {tile.bits // 8}"
+    byte = tile.byte(f"{column} * {tile.bits // 8}")
     return (
         f"{byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({row} * {tile.width} + {byte} %"
         f" {tile.width})"
@@ -287,7 +302,7 @@ def _place(tile: Shared, one: LinearPoint) -> str:
     """Bytes to an element. Where registers have whole patterns of rows, and no bit of a coordinate depends on
     both register and thread, their parts are found apart (`_divided`)."""
     one = one.lines()
-    if tile.places:
+    if tile.places or tile.padded:
         return _element(tile, one.coordinate(0), one.coordinate(1))
     registers, threads = one.parts()
     own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
@@ -320,6 +335,8 @@ def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
     """Write the columns of a tile in registers from `first` on, as many as the tile has. Pairs of 32 bits
     are written in the order that spares bank conflicts (stmatrix has none). Raises ValueError where a line of
     the pattern would be torn, and for elements of less than 32 bits that are not kept in pairs."""
+    if tile.padded:
+        raise ValueError("of 4-bit floats beside 8-bit ones is padded: it is stored element by element")
     if isinstance(source.layout, Spread):
         return _rows_stored(source, source.layout, tile, first)
     if tile.bits < 32 and not source.pack:
@@ -385,7 +402,7 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
     """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
     one = point(form, "i_")
     if isinstance(form, Spread) and isinstance(elements, Held) and not tile.places:
-        many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits)
+        many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits // tile.room)
         if many > 1:
             address = f"{tile.address} + {_place(tile, form.point(f'(i_ * {many})'))}"
             words = many // 2 if elements.pack else many
@@ -466,11 +483,11 @@ def copied(
     rows = Shared("to_", prod(tensor.shape[:-1]) // tensor.repeated, tensor.shape[-1], 8 * size, line)
     tile = rows if plain else addressed("to_", tensor)
     vector = min(vector, run(tile.places) * size) if tile.places else vector
-    per = tile.columns * size // vector
+    per = tile.columns // tile.room * size // vector
     row, column = f"(v_ / {per})", f"(v_ % {per} * {vector // size})"
     at = (column, row) if tile.transposed else (times(row, tensor.repeated), column)
     one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
-    byte = f"v_ % {per} * {vector}"
+    byte = tile.byte(f"v_ % {per} * {vector}")
     inside = f"{row} * {tile.width} + {byte} % {tile.width}"
     to = (
         f"to_ + v_ * {vector}"

@@ -165,6 +165,23 @@ TWILL_TCGEN05_MMA(i8)
                          " [%0], %1, %2, %3, [%4], [%5], p;\n}"                                                        \
                          ::"r"(d), "l"(a), "l"(b), "r"(instruction), "r"(a_scales), "r"(b_scales), "r"(accumulate)     \
                          : "memory");                                                                                  \
+    }                                                                                                                  \
+    template <int CtaGroup = 1>                                                                                        \
+    __device__ __forceinline__ void tcgen05_mma_##KIND(                                                                \
+        uint32_t d, uint32_t a, uint64_t b, uint32_t instruction, uint32_t a_scales, uint32_t b_scales,                \
+        uint32_t accumulate) {                                                                                         \
+        if constexpr (CtaGroup == 1)                                                                                   \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                                   \
+                         "tcgen05.mma.cta_group::1.kind::" #KIND ".block_scale." #SIZE                                 \
+                         " [%0], [%1], %2, %3, [%4], [%5], p;\n}"                                                      \
+                         ::"r"(d), "r"(a), "l"(b), "r"(instruction), "r"(a_scales), "r"(b_scales), "r"(accumulate)     \
+                         : "memory");                                                                                  \
+        else                                                                                                           \
+            asm volatile("{\n.reg .pred p;\nsetp.ne.b32 p, %6, 0;\n"                                                   \
+                         "tcgen05.mma.cta_group::2.kind::" #KIND ".block_scale." #SIZE                                 \
+                         " [%0], [%1], %2, %3, [%4], [%5], p;\n}"                                                      \
+                         ::"r"(d), "r"(a), "l"(b), "r"(instruction), "r"(a_scales), "r"(b_scales), "r"(accumulate)     \
+                         : "memory");                                                                                  \
     }
 
 TWILL_TCGEN05_SCALED_MMA(mxf8f6f4, block32)
