@@ -30,6 +30,7 @@ from benchmarks.measure import table
 from twill.bench import profile_target as once
 from twill.diagnostics import TwillError
 from twill.emit.files import write
+from twill.extract.frontend.arguments import from_text
 from twill.generation.generate import files, generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
@@ -185,9 +186,7 @@ def sanitize(folder: Path, names: Sequence[str]) -> None:
     found = 0
     for name in names or USUAL:
         variant = VARIANTS[name]
-        runs = tuple(once.Runs(shape, ("twill",), {}) for shape in variant.small)
-        built = _for_racecheck(folder / name)
-        request = once.Request(variant.inputs.spec, "sm90", variant.settings, str(built), runs)
+        request = _once(variant, _for_racecheck(folder / name))
         for tool in ("memcheck", "racecheck"):
             command = [
                 "compute-sanitizer",
@@ -206,6 +205,12 @@ def sanitize(folder: Path, names: Sequence[str]) -> None:
             click.echo(f"{name}: {tool}: {last}{', all in kernels of libraries' if theirs else ''}")
             found |= bool(done.returncode) and not theirs
     sys.exit(found)
+
+
+def _once(variant: Variant, built: Path) -> once.Request:
+    """To run a kernel once on its small shapes."""
+    runs = tuple(once.Runs(shape, ("twill",), {}) for shape in variant.small)
+    return once.Request(variant.inputs.spec, "sm90", from_text(dict(variant.settings)), str(built), runs)
 
 
 def _for_racecheck(folder: Path) -> Path:

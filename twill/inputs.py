@@ -5,7 +5,7 @@ returns a `Case` for every loop to schedule. Raises `TwillError` where something
 found, before any search starts.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -73,6 +73,8 @@ class Inputs:
     shared: int | None = None
     tensor: int | None = None
     latencies: tuple[tuple[str, int], ...] = ()
+    ahead: tuple[tuple[str, int], ...] = ()
+    """How many iterations loads may run ahead, where shared memory is not to decide that."""
     pins: whatif.Pins | None = None
     cross_group: bool = True
     """Values computed in the loop may pass between warp groups."""
@@ -149,6 +151,7 @@ def _refuse_wild_numbers(inputs: Inputs) -> None:
     for name, number in (
         *limits.items(),
         *((f"the latency of {op}", latency) for op, latency in inputs.latencies),
+        *((f"--ahead {op}", count) for op, count in inputs.ahead),
     ):
         if number is not None and not 0 <= number <= LARGEST:
             raise TwillError(f"{name} must be from 0 to {LARGEST}, not {number}")
@@ -189,10 +192,11 @@ def _from_graph(inputs: Inputs) -> Case:
         or inputs.polynomial_exp2
         or inputs.divide_waits
         or inputs.rescale_threshold is not None
+        or inputs.ahead
     ):
         raise TwillError(
             f"{inputs.spec} is a graph file: --set, --persistent, --subtile, --loop, --no-rule,"
-            " --polynomial-exp2, --rescale-threshold and --divide-waits do not apply to it"
+            " --polynomial-exp2, --rescale-threshold, --divide-waits and --ahead do not apply to it"
         )
     problem = whatif.limited(
         read_graph(load(inputs.spec), inputs.spec, inputs.machine or _default_name(inputs.arch)),
@@ -348,7 +352,8 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     if inputs.pairs and machine.limits.tensor:
         dependences = of_pairs(dependences, halved_loads(read(module, loop.function)))
     overrides = Overrides(
-        latency=_latencies(dependences, inputs),
+        latency=_by_node(dependences, inputs.latencies),
+        ahead=_by_node(dependences, inputs.ahead),
         groups=inputs.groups,
         registers=inputs.registers,
         shared=inputs.shared,
@@ -407,11 +412,9 @@ def cost_notes(case: Case, result: Result) -> tuple[str, ...]:
     return (*estimates, *grid_loads(case.graph, case.machine, cycles))
 
 
-def _latencies(dependences: Graph, inputs: Inputs) -> dict[str, int]:
-    """The latency overrides, by node id."""
+def _by_node(dependences: Graph, numbers: Iterable[tuple[str, int]]) -> dict[str, int]:
+    """What-ifs with a number for each operation that a pattern matches, by node id."""
     named = [(node.id, node.op) for node in dependences.nodes]
     return {
-        op: latency
-        for pattern, latency in inputs.latencies
-        for op in whatif.matching(named, pattern, dependences.name)
+        op: number for pattern, number in numbers for op in whatif.matching(named, pattern, dependences.name)
     }

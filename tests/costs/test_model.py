@@ -382,6 +382,20 @@ def test_loads_run_ahead_as_far_as_shared_memory_allows() -> None:
     assert not any(op.streaming for op in never.operations)
 
 
+def test_loads_run_ahead_as_far_as_they_are_told() -> None:
+    """The others as without."""
+    graph, machine = example("fa_bwd_subtiled.sm90"), machine_of("fa_bwd_subtiled.sm90")
+    told = Overrides(ahead={"load.x0": 0, "load.g1": 1, "dot.dz_52": 1})
+    found = costed(graph, machine, told)
+    assert {op.id: op.streaming for op in found.operations if op.id.startswith(("load.x", "load.g"))} == {
+        "load.x0": False,
+        "load.g0": True,
+        "load.x1": False,
+        "load.g1": True,
+    }
+    assert not found.operation("dot.dz_52").streaming
+
+
 def test_operations_are_priced_beside_a_busy_tensor_core() -> None:
     """Attention's bound is the tensor core's, so it always works; fa_bwd's is shared memory's, so it works
     2560 of 3340 cycles."""

@@ -43,6 +43,15 @@ def test_forms_of_a_generated_kernel(form: dict[str, Any]) -> None:
     assert as_made(Inputs(HOPPER), of(case.problem), cases).case.problem == case.problem
 
 
+def test_loads_that_run_ahead() -> None:
+    made = Inputs(HOPPER, subtile=1, divide_waits=False)
+    (case,) = cases(made)
+    load = next(op.id for op in case.problem.operations if op.streaming)
+    (other,) = cases(replace(made, ahead=((load, 0),)))
+    assert not other.problem.operation(load).streaming
+    assert as_made(Inputs(HOPPER), of(other.problem), cases).case.problem == other.problem
+
+
 def test_limits_of_one_of_several_thread_blocks() -> None:
     """A kernel that leaves an SM idle is scheduled for a part of it; hand-offs may be counted there, too."""
     (case,) = cases(Inputs(BLACKWELL))

@@ -4,6 +4,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from tests.kernels.programs import changed, loops, program
+from twill.files import load, read_schedule
 from twill.ir.program import Program
 from twill.ir.statements import (
     Compute,
@@ -20,6 +21,8 @@ from twill.simulate.check import check
 from twill.targets.hopper import TARGET
 from twill.warp.lower import lower
 from twill.warp.plan import Options
+
+KEPT = "reports/schedules/fa_bwd_subtiled.for.0.json"
 
 
 def _loop(made: Program) -> Pipelined:
@@ -91,9 +94,12 @@ def test_a_load_that_needs_the_slot_in_use_is_not_waited_for_early() -> None:
     assert not any(isinstance(one, LocalLoad) for one in _loop(made).steady)
 
 
-def test_what_is_loaded_before_needs_no_slot_in_use() -> None:
-    """g of an iteration is loaded before x of the next: with one slot, only when the last MMA has read it."""
-    assert _before_the_last_wait(changed("fa_bwd", Options(depths={"g": 1}))) == []
+def test_what_is_loaded_before_has_its_slot_an_interval_earlier() -> None:
+    """g of an iteration is loaded before x of the next. Its one slot is released at the end of an interval,
+    but that of the iteration before: x is there."""
+    one = changed("fa_bwd", Options(depths={"g": 1}))
+    assert _before_the_last_wait(one) == _before_the_last_wait(program("fa_bwd"))
+    assert check(one).runs
     vector = changed("fa_bwd", Options(depths={"slopes_26": 1}))
     assert _before_the_last_wait(vector) == _before_the_last_wait(program("fa_bwd"))
 
@@ -107,6 +113,37 @@ def test_a_vector_without_registers_stays() -> None:
     )
     made = lower(module, [replace(one, problem=replace(one.problem, values=values))], TARGET)
     assert _before_the_last_wait(made) == []
+
+
+def test_what_is_loaded_behind_in_an_interval_holds_nothing_up() -> None:
+    """x1 and g1 have one slot, released at the end of an interval; they are loaded behind x0 and g0 of their
+    iteration, and x0 of the next one needs only those of this iteration."""
+    assert _before_the_last_wait(program("fa_bwd_subtiled")) == [
+        "ConsumerWait x0",
+        "ConsumerWait g0",
+        "ConsumerWait weights_20",
+        "LocalLoad weights_20",
+        "ConsumerRelease weights_20",
+    ]
+
+
+def test_a_vector_is_read_beside_the_mmas_that_a_wait_before_its_own_is_for() -> None:
+    """One tile behind the other: between them, all MMAs of the first are waited for."""
+    module, (one,) = loops("fa_bwd_subtiled")
+    kept = read_schedule(load(KEPT), KEPT).result
+    assert kept.solution
+    steady = list(
+        _loop(lower(module, [replace(one, problem=kept.problem, solution=kept.solution)], TARGET)).steady
+    )
+    (read,) = (
+        i
+        for i, one in enumerate(steady)
+        if isinstance(one, LocalLoad) and one.register.variable == "weights_39"
+    )
+    issued = [one.node for one in steady[:read] if isinstance(one, MmaIssue)]
+    assert issued[-1] == "dot.dz_52"
+    behind = takewhile(lambda one: not isinstance(one, MmaIssue), steady[read:])
+    assert any(isinstance(one, MmaWait) for one in behind)
 
 
 def test_every_interleaving_and_number_of_iterations_is_right() -> None:

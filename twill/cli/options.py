@@ -321,6 +321,14 @@ what_if_options = _group(
         help="Latency of operations, by id or name; * and ? match as in a shell; repeatable.",
     ),
     _option(
+        "--ahead",
+        "ahead",
+        multiple=True,
+        type=Pair("LOAD=ITERATIONS", int),
+        help="How many iterations loads may run ahead, by id or name, where shared memory has room; the"
+        " default is one, or none for the last loads of the largest tiles; repeatable.",
+    ),
+    _option(
         "--polynomial-exp2",
         "polynomial_exp2",
         is_flag=True,

@@ -35,6 +35,8 @@ class Overrides:
     tensor: int | None = None
     prefetch: int | None = None
     """How many iterations loads may run ahead; 0: they are waited for."""
+    ahead: Mapping[str, int] = field(default_factory=dict[str, int])
+    """The same, by operation id; the others then run ahead as without."""
     polynomial: bool = False
     """A polynomial may compute some of the elements of operations that have one: the problem has the choice
     of how many."""
@@ -389,7 +391,7 @@ class _Costing:
         for _, load in order:
             while slots[load.node] and spare < sum(slots[v.node] * v.tile.bytes for v in loads):
                 slots[load.node] -= 1
-        return slots
+        return slots | {node: count for node, count in self.overrides.ahead.items() if node in slots}
 
 
 def _taken_over(graph: Graph) -> dict[str, int]:

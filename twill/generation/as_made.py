@@ -2,8 +2,8 @@
 
 Takes `Inputs` and a `Result`; gives the `Case` whose problem is the result's. A generated kernel may be
 persistent, have sub-tiles, wait inside of elementwise operations, count what hand-offs cost, have more warps
-or tiles that are spilled, or leave room on an SM for more thread blocks, and its schedule does not say which:
-forms are made until one has the numbers of the schedule.
+or tiles that are spilled, let other loads run ahead, or leave room on an SM for more thread blocks, and its
+schedule does not say which: forms are made until one has the numbers of the schedule.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,6 +18,7 @@ from twill.generation.hand_offs import with_hand_offs
 from twill.generation.part_of_sm import limited_as
 from twill.generation.subtiles import COUNT
 from twill.inputs import Case, Inputs, is_graph
+from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.verify.document import same_problem
 
@@ -81,6 +82,20 @@ def _forms(inputs: Inputs, result: Result) -> Iterator[Inputs]:
         return
     if inputs.divide_waits is None:
         inputs = replace(inputs, divide_waits=divided_waits(result))
+    yield from _walks(inputs)
+    if not inputs.ahead and (ahead := _ahead(result.problem)):
+        yield from _walks(replace(inputs, ahead=ahead))
+
+
+def _ahead(problem: Problem) -> tuple[tuple[str, int], ...]:
+    """How many iterations the loads of a problem may run ahead, where that is not the same for all."""
+    loads = [value for value in problem.values if value.shared and problem.operation(value.src).variable]
+    found = tuple((value.src, value.slots) for value in loads)
+    return found if len({count for _, count in found}) > 1 else ()
+
+
+def _walks(inputs: Inputs) -> Iterator[Inputs]:
+    """In the ways in which thread blocks may have the programs of the grid, then with more warps."""
     counts = (1, COUNT) if inputs.subtile is None else (inputs.subtile,)
     for persistent, order in WALKS:
         for count in counts:

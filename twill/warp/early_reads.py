@@ -8,7 +8,8 @@ that. The group's other vectors are then read just before the waits for MMAs beh
 
 Backward attention on an H200, million SM cycles (reports/h200.md): 28.2 with none of this, 27.5 with all. In
 an earlier run, edited by hand, 26.9, and 28.3 where the first vector is read behind the issue of an MMA:
-operands then keep the banks of shared memory busy. With the other vectors alone 28.8, 28.7 without.
+operands then keep the banks of shared memory busy. With the other vectors alone 28.8, 28.7 without. Two tiles
+one behind the other (fa_bwd_subtiled): 26.96 with it, 27.71 without.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,7 @@ from twill.ir.problem import Operation, Time
 from twill.ir.statements import Compute, ConsumerWait, MmaIssue, ProducerStore, StoreTile
 from twill.ops.table import role
 from twill.warp.channels import LOADED, ChannelPlan
-from twill.warp.events import Event, fills_for_itself, is_mma
+from twill.warp.events import Event, events, fills_for_itself, is_mma
 from twill.warp.kernel import Group
 from twill.warp.pipelined_loops import LoopDraft, interval_of
 from twill.warp.plan import Draft
@@ -39,6 +40,8 @@ class _Interval:
     """By step: its event."""
     waits: Mapping[int, int]
     """By step: how many MMAs may stay in flight before it."""
+    order: Sequence[tuple[int, str]]
+    """Group and channel of each load, in the order of an interval of its group."""
 
     @property
     def length(self) -> Time:
@@ -69,7 +72,13 @@ def _loop(groups: tuple[LoopDraft, ...]) -> tuple[LoopDraft, ...]:
     alone = any(fills_for_itself(first, channel) for channel in first.kernel.channels)
     if first.kernel.by_mbarrier or first.hand_offs or alone or _entangled(first.kernel.channels):
         return groups
-    return tuple(replace(draft, group=_early(draft.group)) for draft in groups)
+    order = tuple(
+        (draft.group.id, event.channel.id)
+        for draft in groups
+        for event in events(draft.group)
+        if event.channel is not None and event.channel.producer == draft.group.id
+    )
+    return tuple(replace(draft, group=_early(draft.group, order)) for draft in groups)
 
 
 def _entangled(channels: Sequence[ChannelPlan]) -> bool:
@@ -82,10 +91,10 @@ def _entangled(channels: Sequence[ChannelPlan]) -> bool:
     )
 
 
-def _early(group: Group) -> Group:
+def _early(group: Group, order: Sequence[tuple[int, str]]) -> Group:
     if not any(is_mma(group.code, task) for task in group.own):
         return group
-    one = _Interval(group, *interval_of(group))
+    one = _Interval(group, *interval_of(group), order)
     head = dict(_head(one))
     reads = dict(_vectors(one)) if head else dict[int, _Read]()
     if not any(_before_interval(one, read) for read in reads.values()):
@@ -142,10 +151,20 @@ def _filled(one: _Interval, name: str, time: Time) -> bool:
         released = [event.time for event in one.events if event.task is None and event.channel is channel]
         if channel.sharers or not released:
             return False
-        ahead = loads[name] // one.length - loads[channel.id] // one.length
+        ahead = loads[name] // one.length - loads[channel.id] // one.length - _behind(one, channel.id, name)
         if channel.depth <= (max(released) + arrival - time) // one.length + ahead:
             return False
     return True
+
+
+def _behind(one: _Interval, name: str, other: str) -> bool:
+    """Whether one warp loads both, and the first behind the second in an interval: the load of the second
+    waits for none of the first of its own iteration."""
+    places = {channel: (group, place) for place, (group, channel) in enumerate(one.order)}
+    if name not in places or other not in places:
+        return False
+    (group, place), (first, before) = places[name], places[other]
+    return group == first and place > before
 
 
 def _loads(group: Group) -> Mapping[str, Time]:
@@ -183,7 +202,8 @@ def _vectors(one: _Interval) -> Iterator[tuple[int, _Read]]:
 
 def _reading_time(one: _Interval, position: int) -> Time:
     """When to read what the operation at a step needs behind its wait: before MMAs that are issued with
-    nothing between them and the wait, so beside those before them."""
+    nothing between them and the wait, so beside those before them; before the wait for these, if there is
+    one."""
     issued, work = one.events[one.owner[position]], Compute | ProducerStore | StoreTile
     for i in reversed(range(position)):
         statement = one.steps[i].statement
@@ -191,6 +211,8 @@ def _reading_time(one: _Interval, position: int) -> Time:
             return issued.time - 1
         if isinstance(statement, MmaIssue):
             issued = one.events[one.owner[i]]
+        if one.waits.get(i) == 0:
+            return one.events[one.owner[i]].time - 1
     return one.before(issued.time)
 
 

@@ -91,9 +91,11 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         int32_t key_4;
         float scale2_5;
         float slopes_26[32];
+        float slopes_28[16];
         float slopes_31[32];
         float slopes_32[32];
         float slopes_45[32];
+        float slopes_47[16];
         float slopes_50[32];
         float slopes_51[32];
         uint32_t truncf_0[8][4];
@@ -106,6 +108,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         float warp_group_dot_20[32];
         float weights[32];
         float weights_17[32];
+        float weights_20[16];
         float weights_23[32];
         float weights_24[32];
         float weights_36[32];
@@ -129,11 +132,23 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
         }
         trips_0 = max(0, (length + 127) / 128);
         {
-            // fa_bwd_subtiled/for.0: 2 stages, an iteration every 6680 cycles
+            // fa_bwd_subtiled/for.0: 3 stages, an iteration every 6680 cycles
             const int32_t n = trips_0;
-            if (n >= 1) {
+            if (n >= 2) {
                 channel_x0.consumer_wait(count_x0);
-                // cycle 0, stage 0: dot.weights_17 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:71:21)
+                channel_g0.consumer_wait(count_g0);
+                channel_weights_20.consumer_wait(count_weights_20);
+                // cycle 6679, stage 0: read weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_weights_20.slot(count_weights_20);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) weights_20[i_] = read_0[i_];
+                }
+                channel_weights_20.consumer_release(count_weights_20);
+                // cycle 0, stage 1: dot.weights_17 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:71:21)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
@@ -148,8 +163,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                     wgmma_commit();
                 }
-                channel_g0.consumer_wait(count_g0);
-                // cycle 609, stage 0: dot.slopes_26 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:80:20)
+                // cycle 609, stage 1: dot.slopes_26 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:80:20)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
@@ -164,51 +178,50 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                     wgmma_commit();
                 }
-                channel_weights_20.consumer_wait(count_weights_20);
                 wgmma_wait<1>();
                 registers_fence(weights_17);
-                // cycle 639, stage 0: ffma.weights_23 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:77:21)
+                // cycle 639, stage 1: ffma.weights_23 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:77:21)
                 {
-                    float read_0[16];
-                    const uint32_t read_0_at = channel_weights_20.slot(count_weights_20);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     float weights_18_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - weights_20[i_ / 4 * 2 + i_ % 2]);
                 }
-                // cycle 669, stage 0: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
+                // cycle 669, stage 1: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_24[i_] = exp2_approx(weights_23[i_]);
                 }
-                channel_weights_20.consumer_release(count_weights_20);
                 channel_slopes_28.consumer_wait(count_slopes_28);
-                wgmma_wait<0>();
-                registers_fence(slopes_26);
-                // cycle 1311, stage 0: sub.slopes_31 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:85:20)
+                // cycle 1310, stage 1: read slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
                 {
                     float read_0[16];
                     const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 16; ++i_) slopes_28[i_] = read_0[i_];
                 }
-                // cycle 1388, stage 0: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
+                channel_slopes_28.consumer_release(count_slopes_28);
+                wgmma_wait<0>();
+                registers_fence(slopes_26);
+                // cycle 1311, stage 1: sub.slopes_31 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:85:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - slopes_28[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 1388, stage 1: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_32[i_] = (weights_24[i_] * slopes_31[i_]);
                 }
-                // cycle 1388, stage 0: trunc.6 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:87:12)
+                // cycle 1388, stage 1: trunc.6 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:87:12)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_24[2 * i_], weights_24[2 * i_ + 1]);
                 }
-                channel_slopes_28.consumer_release(count_slopes_28);
-                // cycle 1534, stage 0: dot.dz_52 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:111:16)
+                // cycle 1534, stage 1: dot.dz_52 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:111:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0), 8192);
                     wgmma_fence();
@@ -218,12 +231,12 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
-                // cycle 1722, stage 0: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:88:12)
+                // cycle 1722, stage 1: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:88:12)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
                 }
-                // cycle 1868, stage 0: store convert.15 to convert_layout_15
+                // cycle 1868, stage 1: store convert.15 to convert_layout_15
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
@@ -231,7 +244,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 256);
-                // cycle 2046, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
+                // cycle 2046, stage 1: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_15.slot(count_convert_layout_15), 16384);
@@ -250,7 +263,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 registers_fence(dz_9);
                 channel_g0.consumer_release(count_g0);
                 channel_x1.consumer_wait(count_x1);
-                // cycle 2558, stage 0: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
+                // cycle 2558, stage 1: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
@@ -267,7 +280,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_16);
-                // cycle 2685, stage 0: store dot.16 to warp_group_dot_16
+                // cycle 2685, stage 1: store dot.16 to warp_group_dot_16
                 channel_warp_group_dot_16.producer_acquire(count_warp_group_dot_16);
                 {
                     #pragma unroll
@@ -276,7 +289,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 fence_async_shared();
                 channel_warp_group_dot_16.producer_commit(count_warp_group_dot_16);
-                // cycle 3070, stage 0: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
+                // cycle 3070, stage 1: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0), 8192);
                     wgmma_fence();
@@ -289,7 +302,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_weights_39.consumer_wait(count_weights_39);
                 wgmma_wait<1>();
                 registers_fence(weights_36);
-                // cycle 3385, stage 0: ffma.weights_42 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:98:21)
+                // cycle 3385, stage 1: ffma.weights_42 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:98:21)
                 {
                     float read_0[16];
                     const uint32_t read_0_at = channel_weights_39.slot(count_weights_39);
@@ -305,7 +318,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 channel_g1.consumer_wait(count_g1);
                 wgmma_wait<0>();
                 registers_fence(dy);
-                // cycle 3582, stage 0: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
+                // cycle 3582, stage 1: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1));
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
@@ -320,36 +333,41 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                     wgmma_commit();
                 }
-                // cycle 3583, stage 0: exp2.weights_43 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:99:21)
+                // cycle 3583, stage 1: exp2.weights_43 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:99:21)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) weights_43[i_] = exp2_approx(weights_42[i_]);
                 }
-                channel_x0.consumer_release(count_x0);
                 channel_slopes_47.consumer_wait(count_slopes_47);
-                wgmma_wait<0>();
-                registers_fence(slopes_45);
-                // cycle 4225, stage 0: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
+                // cycle 4224, stage 1: read slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
                 {
                     float read_0[16];
                     const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    for (int i_ = 0; i_ < 16; ++i_) slopes_47[i_] = read_0[i_];
                 }
-                // cycle 4302, stage 0: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
+                channel_slopes_47.consumer_release(count_slopes_47);
+                channel_x0.consumer_release(count_x0);
+                wgmma_wait<0>();
+                registers_fence(slopes_45);
+                // cycle 4225, stage 1: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - slopes_47[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 4302, stage 1: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) slopes_51[i_] = (weights_43[i_] * slopes_50[i_]);
                 }
-                channel_slopes_47.consumer_release(count_slopes_47);
-                // cycle 4332, stage 0: trunc.9 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:109:12)
+                // cycle 4332, stage 1: trunc.9 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:109:12)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
                 }
-                // cycle 4478, stage 0: store convert.19 to convert_layout_19
+                // cycle 4478, stage 1: store convert.19 to convert_layout_19
                 {
                     #pragma unroll
                     for (int j = 0; j < 4; ++j)
@@ -357,7 +375,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 256);
-                // cycle 4656, stage 0: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
+                // cycle 4656, stage 1: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_19.slot(count_convert_layout_19), 16384);
@@ -372,12 +390,12 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
                     wgmma_commit();
                 }
-                // cycle 4909, stage 0: trunc.8 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:108:12)
+                // cycle 4909, stage 1: trunc.8 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:108:12)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) truncf_8[i_ / 4][i_ % 4] = pack_f16(weights_43[2 * i_], weights_43[2 * i_ + 1]);
                 }
-                // cycle 5265, stage 0: dot.dy_55 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:117:16)
+                // cycle 5265, stage 1: dot.dy_55 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:117:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1), 8192);
                     wgmma_fence();
@@ -389,7 +407,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 }
                 wgmma_wait<1>();
                 registers_fence(warp_group_dot_20);
-                // cycle 5295, stage 0: store dot.20 to warp_group_dot_20
+                // cycle 5295, stage 1: store dot.20 to warp_group_dot_20
                 channel_warp_group_dot_20.producer_acquire(count_warp_group_dot_20);
                 {
                     #pragma unroll
@@ -401,7 +419,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                 wgmma_wait<0>();
                 registers_fence(dy);
                 channel_x1.consumer_release(count_x1);
-                // cycle 6036, stage 0: dot.dz_53 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:113:16)
+                // cycle 6036, stage 1: dot.dz_53 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:113:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1), 8192);
                     wgmma_fence();
@@ -411,15 +429,27 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[3], descriptor_advance(descriptor_b, 6144), 1);
                     wgmma_commit();
                 }
+                channel_x0.consumer_wait(count_x0 + 1);
+                channel_g0.consumer_wait(count_g0 + 1);
+                channel_weights_20.consumer_wait(count_weights_20 + 1);
+                // cycle 6679, stage 0: read weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_weights_20.slot(count_weights_20 + 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) weights_20[i_] = read_0[i_];
+                }
+                channel_weights_20.consumer_release(count_weights_20 + 1);
                 wgmma_wait<0>();
                 registers_fence(dz_9);
                 channel_g1.consumer_release(count_g1);
-                for (int32_t i = 1; i < n; ++i) {
+                for (int32_t i = 2; i < n; ++i) {
                     thread.rematerialize();
-                    channel_x0.consumer_wait(count_x0 + i);
-                    // cycle 0, stage 0: dot.weights_17 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:71:21)
+                    // cycle 0, stage 1: dot.weights_17 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:71:21)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i) + zero_in(i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i - 1) + zero_in(i));
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
@@ -432,10 +462,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
-                    channel_g0.consumer_wait(count_g0 + i);
-                    // cycle 609, stage 0: dot.slopes_26 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:80:20)
+                    // cycle 609, stage 1: dot.slopes_26 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:80:20)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + i));
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + i - 1));
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + zero_in(i) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
@@ -448,38 +477,635 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
-                    channel_weights_20.consumer_wait(count_weights_20 + i);
                     wgmma_wait<1>();
                     registers_fence(weights_17);
-                    // cycle 639, stage 0: ffma.weights_23 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:77:21)
+                    // cycle 639, stage 1: ffma.weights_23 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:77:21)
+                    {
+                        float weights_18_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - weights_20[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    // cycle 669, stage 1: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_24[i_] = exp2_approx(weights_23[i_]);
+                    }
+                    channel_slopes_28.consumer_wait(count_slopes_28 + i - 1);
+                    // cycle 1310, stage 1: read slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
+                    {
+                        float read_0[16];
+                        const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) slopes_28[i_] = read_0[i_];
+                    }
+                    channel_slopes_28.consumer_release(count_slopes_28 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(slopes_26);
+                    // cycle 1311, stage 1: sub.slopes_31 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:85:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - slopes_28[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    // cycle 1388, stage 1: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_32[i_] = (weights_24[i_] * slopes_31[i_]);
+                    }
+                    // cycle 1388, stage 1: trunc.6 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:87:12)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_24[2 * i_], weights_24[2 * i_ + 1]);
+                    }
+                    // cycle 1534, stage 1: dot.dz_52 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:111:16)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + i - 1), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    // cycle 1722, stage 1: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:88:12)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
+                    }
+                    // cycle 1868, stage 1: store convert.15 to convert_layout_15
+                    {
+                        #pragma unroll
+                        for (int j = 0; j < 4; ++j)
+                            stmatrix_x4(channel_convert_layout_15.slot(count_convert_layout_15 + i - 1) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
+                    }
+                    fence_async_shared();
+                    named_barrier_sync(group_1_barrier, 256);
+                    // cycle 2046, stage 1: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_15.slot(count_convert_layout_15 + i - 1) + zero_in(i), 16384);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 6144), descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 10240), descriptor_advance(descriptor_b, 10240), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 12288), descriptor_advance(descriptor_b, 12288), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    registers_fence(dz_9);
+                    channel_g0.consumer_release(count_g0 + i - 1);
+                    channel_x1.consumer_wait(count_x1 + i - 1);
+                    // cycle 2558, stage 1: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i - 1) + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    registers_fence(warp_group_dot_16);
+                    // cycle 2685, stage 1: store dot.16 to warp_group_dot_16
+                    channel_warp_group_dot_16.producer_acquire(count_warp_group_dot_16 + i - 1);
+                    {
+                        #pragma unroll
+                        for (int p = 0; p < 16; ++p)
+                            store_shared(channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i - 1) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
+                    }
+                    fence_async_shared();
+                    channel_warp_group_dot_16.producer_commit(count_warp_group_dot_16 + i - 1);
+                    // cycle 3070, stage 1: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i - 1) + zero_in(i), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    channel_weights_39.consumer_wait(count_weights_39 + i - 1);
+                    wgmma_wait<1>();
+                    registers_fence(weights_36);
+                    // cycle 3385, stage 1: ffma.weights_42 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:98:21)
+                    {
+                        float read_0[16];
+                        const uint32_t read_0_at = channel_weights_39.slot(count_weights_39 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        float weights_37_[32];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_42[i_] = (weights_37_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    channel_weights_39.consumer_release(count_weights_39 + i - 1);
+                    channel_g1.consumer_wait(count_g1 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(dy);
+                    // cycle 3582, stage 1: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i - 1) + zero_in(i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + zero_in(i) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                        wgmma_commit();
+                    }
+                    // cycle 3583, stage 1: exp2.weights_43 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:99:21)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) weights_43[i_] = exp2_approx(weights_42[i_]);
+                    }
+                    channel_slopes_47.consumer_wait(count_slopes_47 + i - 1);
+                    // cycle 4224, stage 1: read slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
+                    {
+                        float read_0[16];
+                        const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47 + i - 1);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) slopes_47[i_] = read_0[i_];
+                    }
+                    channel_slopes_47.consumer_release(count_slopes_47 + i - 1);
+                    channel_x0.consumer_release(count_x0 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(slopes_45);
+                    // cycle 4225, stage 1: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - slopes_47[i_ / 4 * 2 + i_ % 2]);
+                    }
+                    // cycle 4302, stage 1: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_51[i_] = (weights_43[i_] * slopes_50[i_]);
+                    }
+                    // cycle 4332, stage 1: trunc.9 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:109:12)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
+                    }
+                    // cycle 4478, stage 1: store convert.19 to convert_layout_19
+                    {
+                        #pragma unroll
+                        for (int j = 0; j < 4; ++j)
+                            stmatrix_x4(channel_convert_layout_19.slot(count_convert_layout_19 + i - 1) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_9[j][0], truncf_9[j][1], truncf_9[j][2], truncf_9[j][3]);
+                    }
+                    fence_async_shared();
+                    named_barrier_sync(group_1_barrier, 256);
+                    // cycle 4656, stage 1: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_19.slot(count_convert_layout_19 + i - 1) + zero_in(i), 16384);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 6144), descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 10240), descriptor_advance(descriptor_b, 10240), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 12288), descriptor_advance(descriptor_b, 12288), 1);
+                        wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
+                        wgmma_commit();
+                    }
+                    // cycle 4909, stage 1: trunc.8 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:108:12)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) truncf_8[i_ / 4][i_ % 4] = pack_f16(weights_43[2 * i_], weights_43[2 * i_ + 1]);
+                    }
+                    // cycle 5265, stage 1: dot.dy_55 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:117:16)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i - 1) + zero_in(i), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    registers_fence(warp_group_dot_20);
+                    // cycle 5295, stage 1: store dot.20 to warp_group_dot_20
+                    channel_warp_group_dot_20.producer_acquire(count_warp_group_dot_20 + i - 1);
+                    {
+                        #pragma unroll
+                        for (int p = 0; p < 16; ++p)
+                            store_shared(channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i - 1) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
+                    }
+                    fence_async_shared();
+                    channel_warp_group_dot_20.producer_commit(count_warp_group_dot_20 + i - 1);
+                    wgmma_wait<0>();
+                    registers_fence(dy);
+                    channel_x1.consumer_release(count_x1 + i - 1);
+                    // cycle 6036, stage 1: dot.dz_53 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:113:16)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i - 1) + zero_in(i), 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[1], descriptor_advance(descriptor_b, 2048), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[2], descriptor_advance(descriptor_b, 4096), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[3], descriptor_advance(descriptor_b, 6144), 1);
+                        wgmma_commit();
+                    }
+                    channel_x0.consumer_wait(count_x0 + i);
+                    channel_g0.consumer_wait(count_g0 + i);
+                    channel_weights_20.consumer_wait(count_weights_20 + i);
+                    // cycle 6679, stage 0: read weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
                     {
                         float read_0[16];
                         const uint32_t read_0_at = channel_weights_20.slot(count_weights_20 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) weights_20[i_] = read_0[i_];
+                    }
+                    channel_weights_20.consumer_release(count_weights_20 + i);
+                    wgmma_wait<0>();
+                    registers_fence(dz_9);
+                    channel_g1.consumer_release(count_g1 + i - 1);
+                }
+                // cycle 0, stage 1: dot.weights_17 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:71:21)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + n - 1));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                    wgmma_commit();
+                }
+                // cycle 609, stage 1: dot.slopes_26 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:80:20)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + n - 1));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<1>();
+                registers_fence(weights_17);
+                // cycle 639, stage 1: ffma.weights_23 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:77:21)
+                {
+                    float weights_18_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - weights_20[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 669, stage 1: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_24[i_] = exp2_approx(weights_23[i_]);
+                }
+                channel_slopes_28.consumer_wait(count_slopes_28 + n - 1);
+                // cycle 1310, stage 1: read slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) slopes_28[i_] = read_0[i_];
+                }
+                channel_slopes_28.consumer_release(count_slopes_28 + n - 1);
+                wgmma_wait<0>();
+                registers_fence(slopes_26);
+                // cycle 1311, stage 1: sub.slopes_31 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:85:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - slopes_28[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 1388, stage 1: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_32[i_] = (weights_24[i_] * slopes_31[i_]);
+                }
+                // cycle 1388, stage 1: trunc.6 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:87:12)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_24[2 * i_], weights_24[2 * i_ + 1]);
+                }
+                // cycle 1534, stage 1: dot.dz_52 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:111:16)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + n - 1), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                // cycle 1722, stage 1: trunc.7 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:88:12)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_7[i_ / 4][i_ % 4] = pack_f16(slopes_32[2 * i_], slopes_32[2 * i_ + 1]);
+                }
+                // cycle 1868, stage 1: store convert.15 to convert_layout_15
+                {
+                    #pragma unroll
+                    for (int j = 0; j < 4; ++j)
+                        stmatrix_x4(channel_convert_layout_15.slot(count_convert_layout_15 + n - 1) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_7[j][0], truncf_7[j][1], truncf_7[j][2], truncf_7[j][3]);
+                }
+                fence_async_shared();
+                named_barrier_sync(group_1_barrier, 256);
+                // cycle 2046, stage 1: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_15.slot(count_convert_layout_15 + n - 1), 16384);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 6144), descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 10240), descriptor_advance(descriptor_b, 10240), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 12288), descriptor_advance(descriptor_b, 12288), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<1>();
+                registers_fence(dz_9);
+                channel_g0.consumer_release(count_g0 + n - 1);
+                channel_x1.consumer_wait(count_x1 + n - 1);
+                // cycle 2558, stage 1: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + n - 1));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<1>();
+                registers_fence(warp_group_dot_16);
+                // cycle 2685, stage 1: store dot.16 to warp_group_dot_16
+                channel_warp_group_dot_16.producer_acquire(count_warp_group_dot_16 + n - 1);
+                {
+                    #pragma unroll
+                    for (int p = 0; p < 16; ++p)
+                        store_shared(channel_warp_group_dot_16.slot(count_warp_group_dot_16 + n - 1) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4)] : warp_group_dot_16[2 * p], thread.row % 2 ? warp_group_dot_16[2 * (p ^ 4) + 1] : warp_group_dot_16[2 * p + 1]);
+                }
+                fence_async_shared();
+                channel_warp_group_dot_16.producer_commit(count_warp_group_dot_16 + n - 1);
+                // cycle 3070, stage 1: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + n - 1), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                channel_weights_39.consumer_wait(count_weights_39 + n - 1);
+                wgmma_wait<1>();
+                registers_fence(weights_36);
+                // cycle 3385, stage 1: ffma.weights_42 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:98:21)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_weights_39.slot(count_weights_39 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    float weights_37_[32];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_37_[i_] = (weights_36[i_] * weights[i_]);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_42[i_] = (weights_37_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                }
+                channel_weights_39.consumer_release(count_weights_39 + n - 1);
+                channel_g1.consumer_wait(count_g1 + n - 1);
+                wgmma_wait<0>();
+                registers_fence(dy);
+                // cycle 3582, stage 1: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + n - 1));
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                    wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                    wgmma_commit();
+                }
+                // cycle 3583, stage 1: exp2.weights_43 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:99:21)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) weights_43[i_] = exp2_approx(weights_42[i_]);
+                }
+                channel_slopes_47.consumer_wait(count_slopes_47 + n - 1);
+                // cycle 4224, stage 1: read slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
+                {
+                    float read_0[16];
+                    const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47 + n - 1);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) slopes_47[i_] = read_0[i_];
+                }
+                channel_slopes_47.consumer_release(count_slopes_47 + n - 1);
+                channel_x0.consumer_release(count_x0 + n - 1);
+                wgmma_wait<0>();
+                registers_fence(slopes_45);
+                // cycle 4225, stage 1: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - slopes_47[i_ / 4 * 2 + i_ % 2]);
+                }
+                // cycle 4302, stage 1: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 32; ++i_) slopes_51[i_] = (weights_43[i_] * slopes_50[i_]);
+                }
+                // cycle 4332, stage 1: trunc.9 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:109:12)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_9[i_ / 4][i_ % 4] = pack_f16(slopes_51[2 * i_], slopes_51[2 * i_ + 1]);
+                }
+                // cycle 4478, stage 1: store convert.19 to convert_layout_19
+                {
+                    #pragma unroll
+                    for (int j = 0; j < 4; ++j)
+                        stmatrix_x4(channel_convert_layout_19.slot(count_convert_layout_19 + n - 1) + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_9[j][0], truncf_9[j][1], truncf_9[j][2], truncf_9[j][3]);
+                }
+                fence_async_shared();
+                named_barrier_sync(group_1_barrier, 256);
+                // cycle 4656, stage 1: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_19.slot(count_convert_layout_19 + n - 1), 16384);
+                    wgmma_fence();
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 4096), descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 6144), descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 8192), descriptor_advance(descriptor_b, 8192), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 10240), descriptor_advance(descriptor_b, 10240), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 12288), descriptor_advance(descriptor_b, 12288), 1);
+                    wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 14336), descriptor_advance(descriptor_b, 14336), 1);
+                    wgmma_commit();
+                }
+                // cycle 4909, stage 1: trunc.8 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:108:12)
+                {
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 16; ++i_) truncf_8[i_ / 4][i_ % 4] = pack_f16(weights_43[2 * i_], weights_43[2 * i_ + 1]);
+                }
+                // cycle 5265, stage 1: dot.dy_55 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:117:16)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + n - 1), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<1>();
+                registers_fence(warp_group_dot_20);
+                // cycle 5295, stage 1: store dot.20 to warp_group_dot_20
+                channel_warp_group_dot_20.producer_acquire(count_warp_group_dot_20 + n - 1);
+                {
+                    #pragma unroll
+                    for (int p = 0; p < 16; ++p)
+                        store_shared(channel_warp_group_dot_20.slot(count_warp_group_dot_20 + n - 1) + thread.row / 64 * 16384 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row % 64) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4)] : warp_group_dot_20[2 * p], thread.row % 2 ? warp_group_dot_20[2 * (p ^ 4) + 1] : warp_group_dot_20[2 * p + 1]);
+                }
+                fence_async_shared();
+                channel_warp_group_dot_20.producer_commit(count_warp_group_dot_20 + n - 1);
+                wgmma_wait<0>();
+                registers_fence(dy);
+                channel_x1.consumer_release(count_x1 + n - 1);
+                // cycle 6036, stage 1: dot.dz_53 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:113:16)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + n - 1), 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[0], descriptor_advance(descriptor_b, 0), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[1], descriptor_advance(descriptor_b, 2048), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[2], descriptor_advance(descriptor_b, 4096), 1);
+                    wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[3], descriptor_advance(descriptor_b, 6144), 1);
+                    wgmma_commit();
+                }
+                wgmma_wait<0>();
+                registers_fence(dz_9);
+                channel_g1.consumer_release(count_g1 + n - 1);
+            } else {
+                for (int32_t i = 0; i < n; ++i) {
+                    channel_x0.consumer_wait(count_x0 + i);
+                    channel_g0.consumer_wait(count_g0 + i);
+                    channel_weights_20.consumer_wait(count_weights_20 + i);
+                    // cycle -1, stage 0: read weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
+                    {
+                        float read_0[16];
+                        const uint32_t read_0_at = channel_weights_20.slot(count_weights_20 + i);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) weights_20[i_] = read_0[i_];
+                    }
+                    channel_weights_20.consumer_release(count_weights_20 + i);
+                    // cycle 0, stage 0: dot.weights_17 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:71:21)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_17, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                        wgmma_commit();
+                    }
+                    // cycle 609, stage 0: dot.slopes_26 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:80:20)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16384), descriptor_advance(descriptor_b, 8192), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16416), descriptor_advance(descriptor_b, 8224), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16448), descriptor_advance(descriptor_b, 8256), 1);
+                        wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_26, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    registers_fence(weights_17);
+                    // cycle 639, stage 0: ffma.weights_23 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:77:21)
+                    {
                         float weights_18_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_18_[i_] = (weights_17[i_] * weights[i_]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 32; ++i_) weights_23[i_] = (weights_18_[i_] - weights_20[i_ / 4 * 2 + i_ % 2]);
                     }
                     // cycle 669, stage 0: exp2.weights_24 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:78:21)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) weights_24[i_] = exp2_approx(weights_23[i_]);
                     }
-                    channel_weights_20.consumer_release(count_weights_20 + i);
                     channel_slopes_28.consumer_wait(count_slopes_28 + i);
-                    wgmma_wait<0>();
-                    registers_fence(slopes_26);
-                    // cycle 1311, stage 0: sub.slopes_31 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:85:20)
+                    // cycle 1310, stage 0: read slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
                     {
                         float read_0[16];
                         const uint32_t read_0_at = channel_slopes_28.slot(count_slopes_28 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 16; ++i_) slopes_28[i_] = read_0[i_];
+                    }
+                    channel_slopes_28.consumer_release(count_slopes_28 + i);
+                    wgmma_wait<0>();
+                    registers_fence(slopes_26);
+                    // cycle 1311, stage 0: sub.slopes_31 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:85:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_31[i_] = (slopes_26[i_] - slopes_28[i_ / 4 * 2 + i_ % 2]);
                     }
                     // cycle 1388, stage 0: mul.slopes_32 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:86:20)
                     {
@@ -491,12 +1117,11 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) truncf_6[i_ / 4][i_ % 4] = pack_f16(weights_24[2 * i_], weights_24[2 * i_ + 1]);
                     }
-                    channel_slopes_28.consumer_release(count_slopes_28 + i);
                     // cycle 1534, stage 0: dot.dz_52 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:111:16)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_g0.slot(count_g0 + i), 8192);
                         wgmma_fence();
-                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[0], descriptor_advance(descriptor_b, 0), i != 0);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[1], descriptor_advance(descriptor_b, 2048), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[2], descriptor_advance(descriptor_b, 4096), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_6[3], descriptor_advance(descriptor_b, 6144), 1);
@@ -517,8 +1142,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     named_barrier_sync(group_1_barrier, 256);
                     // cycle 2046, stage 0: dot.16 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:120:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_15.slot(count_convert_layout_15 + i) + zero_in(i), 16384);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_15.slot(count_convert_layout_15 + i), 16384);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_16, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
@@ -536,8 +1161,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_x1.consumer_wait(count_x1 + i);
                     // cycle 2558, stage 0: dot.weights_36 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:92:21)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i) + zero_in(i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(weights_36, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -562,9 +1187,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_warp_group_dot_16.producer_commit(count_warp_group_dot_16 + i);
                     // cycle 3070, stage 0: dot.dy_54 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:115:16)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i) + zero_in(i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x0.slot(count_x0 + i), 8192);
                         wgmma_fence();
-                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[0], descriptor_advance(descriptor_b, 0), i != 0);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[1], descriptor_advance(descriptor_b, 2048), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[2], descriptor_advance(descriptor_b, 4096), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_7[3], descriptor_advance(descriptor_b, 6144), 1);
@@ -587,12 +1212,10 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     channel_weights_39.consumer_release(count_weights_39 + i);
                     channel_g1.consumer_wait(count_g1 + i);
-                    wgmma_wait<0>();
-                    registers_fence(dy);
                     // cycle 3582, stage 0: dot.slopes_45 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:101:20)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i) + zero_in(i));
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + zero_in(i) + thread.warpgroup * 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i));
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_z.slot(count_z) + thread.warpgroup * 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
@@ -604,6 +1227,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                         wgmma_f16_f16_n64<K_MAJOR, K_MAJOR>(slopes_45, descriptor_advance(descriptor_a, 16480), descriptor_advance(descriptor_b, 8288), 1);
                         wgmma_commit();
                     }
+                    wgmma_wait<1>();
+                    registers_fence(dy);
                     // cycle 3583, stage 0: exp2.weights_43 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:99:21)
                     {
                         #pragma unroll
@@ -611,23 +1236,28 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     channel_x0.consumer_release(count_x0 + i);
                     channel_slopes_47.consumer_wait(count_slopes_47 + i);
-                    wgmma_wait<0>();
-                    registers_fence(slopes_45);
-                    // cycle 4225, stage 0: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
+                    // cycle 4224, stage 0: read slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
                     {
                         float read_0[16];
                         const uint32_t read_0_at = channel_slopes_47.slot(count_slopes_47 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(float));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - read_0[i_ / 4 * 2 + i_ % 2]);
+                        for (int i_ = 0; i_ < 16; ++i_) slopes_47[i_] = read_0[i_];
+                    }
+                    channel_slopes_47.consumer_release(count_slopes_47 + i);
+                    wgmma_wait<0>();
+                    registers_fence(slopes_45);
+                    // cycle 4225, stage 0: sub.slopes_50 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:106:20)
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_) slopes_50[i_] = (slopes_45[i_] - slopes_47[i_ / 4 * 2 + i_ % 2]);
                     }
                     // cycle 4302, stage 0: mul.slopes_51 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:107:20)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) slopes_51[i_] = (weights_43[i_] * slopes_50[i_]);
                     }
-                    channel_slopes_47.consumer_release(count_slopes_47 + i);
                     // cycle 4332, stage 0: trunc.9 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:109:12)
                     {
                         #pragma unroll
@@ -643,8 +1273,8 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     named_barrier_sync(group_1_barrier, 256);
                     // cycle 4656, stage 0: dot.20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:125:13)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + zero_in(i) + thread.warpgroup / 1 * 16384, 16384);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_19.slot(count_convert_layout_19 + i) + zero_in(i), 16384);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_y.slot(count_y) + thread.warpgroup / 1 * 16384, 16384);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_convert_layout_19.slot(count_convert_layout_19 + i), 16384);
                         wgmma_fence();
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
                         wgmma_f16_f16_n64<MN_MAJOR, MN_MAJOR>(warp_group_dot_20, descriptor_advance(descriptor_a, 2048), descriptor_advance(descriptor_b, 2048), 1);
@@ -663,7 +1293,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     }
                     // cycle 5265, stage 0: dot.dy_55 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:117:16)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i) + zero_in(i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x1.slot(count_x1 + i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dy, truncf_9[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -687,7 +1317,7 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     channel_x1.consumer_release(count_x1 + i);
                     // cycle 6036, stage 0: dot.dz_53 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:113:16)
                     {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i) + zero_in(i), 8192);
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_g1.slot(count_g1 + i), 8192);
                         wgmma_fence();
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[0], descriptor_advance(descriptor_b, 0), 1);
                         wgmma_f16_f16_n128<MN_MAJOR>(dz_9, truncf_8[1], descriptor_advance(descriptor_b, 2048), 1);
@@ -809,9 +1439,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             }
             trips_0 = max(0, (length + 127) / 128);
             {
-                // fa_bwd_subtiled/for.0: 2 stages, an iteration every 6680 cycles
+                // fa_bwd_subtiled/for.0: 3 stages, an iteration every 6680 cycles
                 const int32_t n = trips_0;
-                if (n >= 1) {
+                if (n >= 2) {
                     // cycle 0, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:60:13)
                     channel_x0.producer_acquire(count_x0);
                     if (thread.leader) {
@@ -892,7 +1522,170 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                             bulk_load(channel_slopes_47.slot(count_slopes_47), delta + (v_row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47));
                         }
                     }
-                    for (int32_t i = 1; i < n; ++i) {
+                    // cycle 0, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:60:13)
+                    channel_x0.producer_acquire(count_x0 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x0.full(count_x0 + 1), 16384);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            tma_load(channel_x0.slot(count_x0 + 1), &map_q_desc, channel_x0.full(count_x0 + 1), 0, v_row0_);
+                            tma_load(channel_x0.slot(count_x0 + 1) + 8192, &map_q_desc, channel_x0.full(count_x0 + 1), 64, v_row0_);
+                        }
+                    }
+                    // cycle 609, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:62:13)
+                    channel_g0.producer_acquire(count_g0 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_g0.full(count_g0 + 1), 16384);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            tma_load(channel_g0.slot(count_g0 + 1), &map_do_desc, channel_g0.full(count_g0 + 1), 0, v_row0_);
+                            tma_load(channel_g0.slot(count_g0 + 1) + 8192, &map_do_desc, channel_g0.full(count_g0 + 1), 64, v_row0_);
+                        }
+                    }
+                    // cycle 639, stage 0: load weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
+                    channel_weights_20.producer_acquire(count_weights_20 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_20.full(count_weights_20 + 1), 256);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            bulk_load(channel_weights_20.slot(count_weights_20 + 1), lse + (v_row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20 + 1));
+                        }
+                    }
+                    // cycle 1311, stage 0: load slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
+                    channel_slopes_28.producer_acquire(count_slopes_28 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_28.full(count_slopes_28 + 1), 256);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            bulk_load(channel_slopes_28.slot(count_slopes_28 + 1), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28 + 1));
+                        }
+                    }
+                    // cycle 1927, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:64:13)
+                    channel_x1.producer_acquire(count_x1 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x1.full(count_x1 + 1), 16384);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            tma_load(channel_x1.slot(count_x1 + 1), &map_q_desc, channel_x1.full(count_x1 + 1), 0, v_row1_);
+                            tma_load(channel_x1.slot(count_x1 + 1) + 8192, &map_q_desc, channel_x1.full(count_x1 + 1), 64, v_row1_);
+                        }
+                    }
+                    // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
+                    channel_weights_39.producer_acquire(count_weights_39 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_weights_39.full(count_weights_39 + 1), 256);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            bulk_load(channel_weights_39.slot(count_weights_39 + 1), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39 + 1));
+                        }
+                    }
+                    // cycle 2684, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:66:13)
+                    channel_g1.producer_acquire(count_g1 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_g1.full(count_g1 + 1), 16384);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            tma_load(channel_g1.slot(count_g1 + 1), &map_do_desc, channel_g1.full(count_g1 + 1), 0, v_row1_);
+                            tma_load(channel_g1.slot(count_g1 + 1) + 8192, &map_do_desc, channel_g1.full(count_g1 + 1), 64, v_row1_);
+                        }
+                    }
+                    // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
+                    channel_slopes_47.producer_acquire(count_slopes_47 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_slopes_47.full(count_slopes_47 + 1), 256);
+                        {
+                            const int32_t v_row0_ = first_query_2 + 128;
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            bulk_load(channel_slopes_47.slot(count_slopes_47 + 1), delta + (v_row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47 + 1));
+                        }
+                    }
+                    for (int32_t i = 2; i < n; ++i) {
+                        // cycle 0, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:60:13)
+                        channel_x0.producer_acquire(count_x0 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x0.full(count_x0 + i), 16384);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                tma_load(channel_x0.slot(count_x0 + i), &map_q_desc, channel_x0.full(count_x0 + i), 0, v_row0_);
+                                tma_load(channel_x0.slot(count_x0 + i) + 8192, &map_q_desc, channel_x0.full(count_x0 + i), 64, v_row0_);
+                            }
+                        }
+                        // cycle 609, stage 0: load g0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:62:13)
+                        channel_g0.producer_acquire(count_g0 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_g0.full(count_g0 + i), 16384);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                tma_load(channel_g0.slot(count_g0 + i), &map_do_desc, channel_g0.full(count_g0 + i), 0, v_row0_);
+                                tma_load(channel_g0.slot(count_g0 + i) + 8192, &map_do_desc, channel_g0.full(count_g0 + i), 64, v_row0_);
+                            }
+                        }
+                        // cycle 639, stage 0: load weights_20 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:74:21)
+                        channel_weights_20.producer_acquire(count_weights_20 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_20.full(count_weights_20 + i), 256);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                bulk_load(channel_weights_20.slot(count_weights_20 + i), lse + (v_row0_ + int32_t(0)), 256, channel_weights_20.full(count_weights_20 + i));
+                            }
+                        }
+                        // cycle 1311, stage 0: load slopes_28 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:82:20)
+                        channel_slopes_28.producer_acquire(count_slopes_28 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_28.full(count_slopes_28 + i), 256);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                bulk_load(channel_slopes_28.slot(count_slopes_28 + i), delta + (v_row0_ + int32_t(0)), 256, channel_slopes_28.full(count_slopes_28 + i));
+                            }
+                        }
+                        // cycle 1927, stage 0: load x1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:64:13)
+                        channel_x1.producer_acquire(count_x1 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x1.full(count_x1 + i), 16384);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                tma_load(channel_x1.slot(count_x1 + i), &map_q_desc, channel_x1.full(count_x1 + i), 0, v_row1_);
+                                tma_load(channel_x1.slot(count_x1 + i) + 8192, &map_q_desc, channel_x1.full(count_x1 + i), 64, v_row1_);
+                            }
+                        }
+                        // cycle 3385, stage 0: load weights_39 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:95:21)
+                        channel_weights_39.producer_acquire(count_weights_39 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_weights_39.full(count_weights_39 + i), 256);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                bulk_load(channel_weights_39.slot(count_weights_39 + i), lse + (v_row1_ + int32_t(0)), 256, channel_weights_39.full(count_weights_39 + i));
+                            }
+                        }
+                        // cycle 2684, stage 0: load g1 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:66:13)
+                        channel_g1.producer_acquire(count_g1 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_g1.full(count_g1 + i), 16384);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                tma_load(channel_g1.slot(count_g1 + i), &map_do_desc, channel_g1.full(count_g1 + i), 0, v_row1_);
+                                tma_load(channel_g1.slot(count_g1 + i) + 8192, &map_do_desc, channel_g1.full(count_g1 + i), 64, v_row1_);
+                            }
+                        }
+                        // cycle 4225, stage 0: load slopes_47 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:103:20)
+                        channel_slopes_47.producer_acquire(count_slopes_47 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_slopes_47.full(count_slopes_47 + i), 256);
+                            {
+                                const int32_t v_row0_ = first_query_2 + (i * 128);
+                                const int32_t v_row1_ = v_row0_ + 64;
+                                bulk_load(channel_slopes_47.slot(count_slopes_47 + i), delta + (v_row1_ + int32_t(0)), 256, channel_slopes_47.full(count_slopes_47 + i));
+                            }
+                        }
+                    }
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
                         // cycle 0, stage 0: load x0 (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:60:13)
                         channel_x0.producer_acquire(count_x0 + i);
                         if (thread.leader) {
@@ -999,9 +1792,9 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
             }
             trips_0 = max(0, (length + 127) / 128);
             {
-                // fa_bwd_subtiled/for.0: 2 stages, an iteration every 6680 cycles
+                // fa_bwd_subtiled/for.0: 3 stages, an iteration every 6680 cycles
                 const int32_t n = trips_0;
-                if (n >= 1) {
+                if (n >= 2) {
                     channel_warp_group_dot_16.consumer_wait(count_warp_group_dot_16);
                     // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
                     {
@@ -1033,7 +1826,72 @@ fa_bwd_subtiled_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __g
                     if (thread.leader) tma_wait_read<0>();
                     __syncwarp();
                     channel_warp_group_dot_20.consumer_release(count_warp_group_dot_20);
-                    for (int32_t i = 1; i < n; ++i) {
+                    channel_warp_group_dot_16.consumer_wait(count_warp_group_dot_16 + 1);
+                    // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
+                    {
+                        const int32_t v_row0_ = first_query_2 + 128;
+                        if (thread.leader) {
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + 1), 0, v_row0_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + 1) + 8192, 32, v_row0_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + 1) + 16384, 64, v_row0_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + 1) + 24576, 96, v_row0_);
+                            tma_commit();
+                        }
+                    }
+                    if (thread.leader) tma_wait_read<0>();
+                    __syncwarp();
+                    channel_warp_group_dot_16.consumer_release(count_warp_group_dot_16 + 1);
+                    channel_warp_group_dot_20.consumer_wait(count_warp_group_dot_20 + 1);
+                    // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
+                    {
+                        const int32_t v_row0_ = first_query_2 + 128;
+                        const int32_t v_row1_ = v_row0_ + 64;
+                        if (thread.leader) {
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + 1), 0, v_row1_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + 1) + 8192, 32, v_row1_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + 1) + 16384, 64, v_row1_);
+                            tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + 1) + 24576, 96, v_row1_);
+                            tma_commit();
+                        }
+                    }
+                    if (thread.leader) tma_wait_read<0>();
+                    __syncwarp();
+                    channel_warp_group_dot_20.consumer_release(count_warp_group_dot_20 + 1);
+                    for (int32_t i = 2; i < n; ++i) {
+                        channel_warp_group_dot_16.consumer_wait(count_warp_group_dot_16 + i);
+                        // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
+                        {
+                            const int32_t v_row0_ = first_query_2 + (i * 128);
+                            if (thread.leader) {
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i), 0, v_row0_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i) + 8192, 32, v_row0_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i) + 16384, 64, v_row0_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_16.slot(count_warp_group_dot_16 + i) + 24576, 96, v_row0_);
+                                tma_commit();
+                            }
+                        }
+                        if (thread.leader) tma_wait_read<0>();
+                        __syncwarp();
+                        channel_warp_group_dot_16.consumer_release(count_warp_group_dot_16 + i);
+                        channel_warp_group_dot_20.consumer_wait(count_warp_group_dot_20 + i);
+                        // cycle 5295, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:127:7)
+                        {
+                            const int32_t v_row0_ = first_query_2 + (i * 128);
+                            const int32_t v_row1_ = v_row0_ + 64;
+                            if (thread.leader) {
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i), 0, v_row1_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i) + 8192, 32, v_row1_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i) + 16384, 64, v_row1_);
+                                tma_add(&map_dq_desc, channel_warp_group_dot_20.slot(count_warp_group_dot_20 + i) + 24576, 96, v_row1_);
+                                tma_commit();
+                            }
+                        }
+                        if (thread.leader) tma_wait_read<0>();
+                        __syncwarp();
+                        channel_warp_group_dot_20.consumer_release(count_warp_group_dot_20 + i);
+                    }
+                } else {
+                    for (int32_t i = 0; i < n; ++i) {
                         channel_warp_group_dot_16.consumer_wait(count_warp_group_dot_16 + i);
                         // cycle 2685, stage 0: store (examples/ttgir/fa_bwd_subtiled.sm90.ttgir:122:7)
                         {
