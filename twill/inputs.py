@@ -307,7 +307,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
     addressed = lanes_down_rows(own_offsets(copied_loads(plain)))
     settled = on_the_device(loaded_late(addressed) if late else loaded_early(addressed))
-    return literal_layouts(settled, everywhere=everywhere)
+    return literal_layouts(settled, everywhere=everywhere, vectors=settled.num_warps < WARPS)
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:
