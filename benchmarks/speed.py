@@ -4,6 +4,7 @@ without drawings.
     python benchmarks/speed.py --runs 1   # every loop once in both conditions, at most 15 minutes
     python benchmarks/speed.py --runs 1 --resume          # what a run that was ended did not come to
     python benchmarks/speed.py --runs 1 --only gemm.sm90  # renew that row alone
+    python benchmarks/speed.py --runs 10 --pairs 7        # on seven pairs of cores side by side
     python benchmarks/speed.py --runs 10 --minutes 150 --variants 10 --printed 60
 
 Each loop is run several times alone, and as often beside a load that keeps the cores busy: answer and status
@@ -13,15 +14,12 @@ and what does not fit into `--minutes` keeps the row that it has. The paper's en
 the same problem in normalized units, for which it needs small numbers.
 """
 
-import json
 import os
-import re
-import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -32,7 +30,8 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from measure import ask, machine, seconds, table
-from speed_record import Measured, Outcome, Run, known, saved
+from speed_record import Measured, Run, known, saved
+from speed_runs import LOOPS, LOOPS_BY_NAME, WARM, Loop, Pairs, load, run
 
 import twill
 from benchmarks.paper_encoding import algorithm1
@@ -40,112 +39,6 @@ from twill.ir.search import IN_FLIGHT, Options
 
 UNITS = 60
 """Normalized durations sum to this many units where the printed encoding is compared."""
-
-RULES_OFF = (
-    "--no-rule",
-    "ffma",
-    "--no-rule",
-    "stream_rmw",
-    "--no-rule",
-    "stream_store",
-    "--no-rule",
-    "chain",
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Loop:
-    """A row of the table: an example, and the seconds that its answer, and its proof, are to take."""
-
-    name: str
-    answer: float
-    proof: float | None
-    more: tuple[str, ...] = ()
-    folder: str = "examples/ttgir"
-
-    @property
-    def spec(self) -> str:
-        return f"{self.folder}/{self.name}.ttgir"
-
-
-ARCHS = ("sm90", "sm100")
-
-WORKS = re.compile(r"(?P<loop>.*?): .* interval (?P<interval>\d+) works, by ")
-"""A line of progress on a schedule."""
-
-WARM = ("gemm.sm90", "fa_fwd_subtiled.sm100")
-"""Run before all others, without and with solvers: Python then has compiled Twill, as an installation has."""
-
-PATIENCE, MARGIN = 3.0, 120.0
-"""A command is killed after so many times the limit of a search (it has two loops at most), and this many
-seconds more."""
-
-LOOPS = (
-    *(
-        Loop(f"{name}.{arch}", 0.6, 0.6)
-        for name in ("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction")
-        for arch in ARCHS
-    ),
-    Loop("fa_fwd_subtiled.sm90", 1.5, 3),
-    Loop("fa_fwd_subtiled.sm100", 3, 8),
-    Loop("fa_fwd.sm90", 2, 8),
-    Loop("fa_fwd.sm100", 3, 8),
-    Loop("fa_fwd_causal.sm90", 6, 15),
-    Loop("fa_fwd_causal.sm100", 10, 60),
-    *(Loop(f"{name}.{arch}", 5, 15) for name in ("fa_bwd", "fa_bwd_subtiled") for arch in ARCHS),
-    Loop("fa_fwd_four.sm100", 8, 15, (*RULES_OFF, "--groups", "6"), "benchmarks"),
-    *(Loop(f"{name}_eight.sm100", 60, None, RULES_OFF, "benchmarks") for name in ("fa_fwd", "fa_bwd")),
-)
-
-LOOPS_BY_NAME = {loop.name: loop for loop in LOOPS}
-
-
-def run(loop: Loop, limit: float) -> Run:
-    """The command, with a line for every event of its search."""
-    told = "import twill.cli.progress as p, twill.cli; p.PATIENCE = 0.0; twill.cli.main()"
-    with tempfile.TemporaryDirectory() as folder:
-        arguments = ["schedule", loop.spec, "--out", folder, "--no-drawings", "--time-limit", str(limit)]
-        begin, lines = time.monotonic(), list[tuple[float, str]]()
-        process = subprocess.Popen(
-            [sys.executable, "-c", told, *arguments, *loop.more],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        last = threading.Timer(PATIENCE * limit + MARGIN, process.kill)
-        last.start()
-        lines += [(time.monotonic() - begin, line) for line in process.stderr or ()]
-        code = process.wait()
-        last.cancel()
-        wall = time.monotonic() - begin
-        files = sorted(Path(folder).rglob("schedule.json"))
-        loops = tuple(Outcome.of(json.loads(file.read_text(encoding="utf-8"))) for file in files)
-        reached = answers(lines)
-        answered = max(reached.values()) if len(reached) == len(loops) > 0 else None
-        failed = f"exit status {code}: {lines[-1][1].strip() if lines else ''}" if code or not files else ""
-        return Run(wall, answered, loops, failed)
-
-
-def answers(lines: Iterable[tuple[float, str]]) -> dict[str, float]:
-    """When each loop had the smallest of its intervals first, from the lines of progress."""
-    best, reached = dict[str, int](), dict[str, float]()
-    for when, line in lines:
-        found = WORKS.match(line)
-        if found and int(found["interval"]) < best.get(found["loop"], int(found["interval"]) + 1):
-            best[found["loop"]], reached[found["loop"]] = int(found["interval"]), when
-    return reached
-
-
-@contextmanager
-def load(processes: int) -> Generator[None]:
-    """Keeps so many cores busy."""
-    busy = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(processes)]
-    try:
-        yield
-    finally:
-        for process in busy:
-            process.kill()
-            process.wait()
 
 
 @contextmanager
@@ -171,32 +64,40 @@ class Plan:
     end: float
     made: str
     """Machine, versions and day."""
+    pairs: Pairs
 
     @property
     def over(self) -> bool:
         return time.monotonic() > self.end
 
 
-def again(one: Measured, plan: Plan) -> Measured:
-    """The loop once more in both conditions."""
-    print(one.name, file=sys.stderr, flush=True)
-    loop = LOOPS_BY_NAME[one.name]
-    alone = (*one.alone, run(loop, plan.limit))
-    with load(plan.beside):
-        busy = (run(loop, plan.limit),) if plan.beside else ()
-    return Measured(one.name, plan.made, alone, (*one.busy, *busy))
+def again(name: str, plan: Plan) -> Measured:
+    """The loop once in both conditions, on the same pair of cores; no runs once the time is over."""
+    loop = LOOPS_BY_NAME[name]
+    with plan.pairs.one() as cores:
+        if plan.over:
+            return Measured(name)
+        print(name, file=sys.stderr, flush=True)
+        alone = run(loop, plan.limit, cores)
+        with load(plan.beside, cores):
+            busy = (run(loop, plan.limit, cores),) if plan.beside else ()
+    return Measured(name, plan.made, (alone,), busy)
 
 
 def rounds(chosen: Sequence[Loop], plan: Plan, begun: Mapping[str, Measured]) -> Iterator[Measured]:
-    """A loop with all its runs after each of them; rounds, so that every loop is run before one is run again.
-    The runs that have `begun` count."""
+    """A loop with all its runs after each of them; every loop is run before one is run again, on as many
+    pairs of cores as there are. The runs that have `begun` count."""
     found = {loop.name: begun.get(loop.name, Measured(loop.name)) for loop in chosen}
-    for count in range(plan.runs):
-        for one in [one for one in found.values() if len(one.alone) <= count]:
-            if plan.over:
-                return
-            found[one.name] = again(one, plan)
-            yield found[one.name]
+    left = [name for count in range(plan.runs) for name, one in found.items() if len(one.alone) <= count]
+    with ThreadPoolExecutor(plan.pairs.count) as pool:
+        for future in as_completed([pool.submit(again, name, plan) for name in left]):
+            one = future.result()
+            if one.alone:
+                before = found[one.name]
+                found[one.name] = replace(
+                    one, alone=(*before.alone, *one.alone), busy=(*before.busy, *one.busy)
+                )
+                yield found[one.name]
 
 
 def renewed(chosen: Sequence[Loop], plan: Plan, out: Path, *, resume: bool) -> None:
@@ -398,6 +299,13 @@ def forward(limit: float) -> str:
 @click.option("--minutes", type=float, default=15.0, show_default=True, help="No run begins after these.")
 @click.option("--beside", type=int, default=2, show_default=True, help="Busy processes of the load.")
 @click.option(
+    "--pairs",
+    type=click.IntRange(1),
+    default=1,
+    show_default=True,
+    help="Pairs of cores that measure at once.",
+)
+@click.option(
     "--out",
     type=click.Path(path_type=Path, dir_okay=False),
     default=Path("reports/speed.md"),
@@ -412,11 +320,12 @@ def main(
     limit: float,
     minutes: float,
     beside: int,
+    pairs: int,
     out: Path,
 ) -> None:
     chosen = [loop for loop in LOOPS if not only or loop.name in only]
     with compiled(limit):
-        plan = Plan(runs, limit, beside, time.monotonic() + 60 * minutes, machine())
+        plan = Plan(runs, limit, beside, time.monotonic() + 60 * minutes, machine(pairs), Pairs(pairs))
         renewed(chosen, plan, out, resume=resume)
     sections: list[tuple[float, Callable[[], str]]] = [
         (variants_limit, lambda: forward(variants_limit)),
