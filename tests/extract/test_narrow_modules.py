@@ -6,6 +6,7 @@ import pytest
 
 from twill.extract.reader.ttgir import read
 from twill.extract.rewrite.narrow_modules import accumulator_tiles, widened
+from twill.inputs import Inputs, cases
 from twill.ir.distribution import distribution
 from twill.ir.loop import DotOperand, Module, NvidiaMma, Op, Tensor
 from twill.ops.table import role
@@ -51,3 +52,45 @@ def test_an_operand_from_an_accumulator_that_warps_share_by_columns_moves(kernel
         assert here is not None
         assert there is not None
         assert not here.moves_nothing_to(there)
+
+
+TURNED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def turned(a: "*bf16", b: "*bf16", c: "*fp32", n: "i32"):
+    i, j = tl.arange(0, 16)[:, None], tl.arange(0, 64)
+    left = tl.load(a + i * 64 + j[None, :])
+    acc = tl.zeros([16, 64], tl.float32)
+    for k in range(0, n, 32):
+        right = tl.load(b + j[:, None] + (k + tl.arange(0, 32))[None, :] * 64)
+        acc = tl.dot(tl.dot(left, right).to(tl.bfloat16), right.T, acc)
+    tl.store(c + i * 64 + j[None, :], acc)
+"""
+
+
+@pytest.mark.parametrize("arch", ["sm90", "sm100"])
+@pytest.mark.parametrize("warps", [1, 2])
+def test_a_tile_that_is_transposed_into_an_operand_is_spread_like_it(
+    arch: str, warps: int, tmp_path: Path
+) -> None:
+    """Each of four warps holds the columns of B that it multiplies: fla's compressed attention, backwards."""
+    (tmp_path / "turned.py").write_text(TURNED)
+    (case,) = cases(
+        Inputs(f"{tmp_path / 'turned.py'}:turned", arch=arch, settings=(("num_warps", str(warps)),))
+    )
+    assert case.module
+    turned = [op for op in case.module.functions[0].walk() if role(op) == "transpose"]
+    assert turned
+    for op in turned:
+        source, target = op.operands[0].type, op.result.type
+        assert isinstance(source, Tensor)
+        assert isinstance(target, Tensor)
+        here, there = distribution(source.encoding, source.shape), distribution(target.encoding, target.shape)
+        assert here is not None
+        assert there is not None
+        assert any(map(any, there.warp))
+        assert (there.lane, there.warp) == tuple(
+            tuple(one[::-1] for one in vectors) for vectors in (here.lane, here.warp)
+        )

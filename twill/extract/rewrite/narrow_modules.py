@@ -6,12 +6,13 @@ kernel computes does not depend on it; a group that computes has whole warpgroup
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from re import finditer
 from typing import TypeAlias
 
 from twill.extract.rewrite.edits import Edit, edited
-from twill.ir.distribution import root
-from twill.ir.loop import Blocked, Encoding, Linear, Module, NvidiaMma, Tensor
+from twill.ir.distribution import bases, distribution, root
+from twill.ir.loop import Blocked, DotOperand, Encoding, Linear, Module, NvidiaMma, Op, Tensor
 from twill.ops.table import role
 
 WARPS = 4
@@ -24,7 +25,7 @@ def widened(module: Module, warps: int = WARPS) -> Module:
     """The module itself where it has as many warps, a power of two, or more."""
     fits = module.num_warps & (module.num_warps - 1) == 0
     factor = warps // module.num_warps if fits else 1
-    return edited(module, _edits(module, factor)) if factor > 1 else module
+    return _agreeing(edited(module, _edits(module, factor))) if factor > 1 else module
 
 
 def _edits(module: Module, factor: int) -> Iterator[Edit]:
@@ -44,6 +45,49 @@ def _edits(module: Module, factor: int) -> Iterator[Edit]:
                 yield Edit(begin, end, replaced(line, "warp", warp, (*warp, *more)))
             case _:
                 pass
+
+
+def _agreeing(module: Module) -> Module:
+    """With linear layouts of tiles that a transposition makes operands as these are spread now: warps
+    that share rows of an accumulator have columns of B of their own."""
+    wanted = dict[str, set[Linear]]()
+    names = {encoding: name for name, encoding in module.encodings.items()}
+    for function in module.functions:
+        for op in function.walk():
+            if role(op) == "transpose" and (pair := _turned(op)) and pair[0] in names:
+                wanted.setdefault(names[pair[0]], set()).add(pair[1])
+    edits = list[Edit]()
+    for name, (one, *others) in wanted.items():
+        old = module.encodings[name]
+        if isinstance(old, Linear) and not others and one != old:
+            begin, end = alias_line(module, name)
+            line = module.text[begin:end]
+            for key in ("register", "lane", "warp"):
+                line = replaced(line, key, getattr(old, key), getattr(one, key))
+            edits.append(Edit(begin, end, line))
+    return edited(module, edits) if edits else module
+
+
+def _turned(op: Op) -> tuple[Linear, Linear] | None:
+    """The layout of a tile of two dimensions that a transposition makes an operand, and the one that the
+    operand's is, transposed; None for another operation."""
+    source, result = op.operands[0].type, op.result.type
+    if not (isinstance(source, Tensor) and isinstance(result, Tensor) and len(result.shape) == 2):
+        return None
+    old, operand = source.encoding, result.encoding
+    if not (
+        isinstance(old, Linear) and isinstance(operand, DotOperand) and isinstance(operand.parent, NvidiaMma)
+    ):
+        return None
+    all_warps = bases(operand.parent)
+    parent = Linear(all_warps.register, all_warps.lane, all_warps.warp, ())
+    found = distribution(replace(operand, parent=parent), result.shape)
+    if found is None or found.repeats:
+        return None
+    register, lane, warp = (
+        tuple(one[::-1] for one in vectors) for vectors in (found.register, found.lane, found.warp)
+    )
+    return old, replace(old, register=register, lane=lane, warp=warp)
 
 
 def alias_line(module: Module, name: str) -> tuple[int, int]:
