@@ -359,3 +359,17 @@ def test_fewer_groups_come_before_more_warps_that_would_share_rows(
         one for one in tried if one in wanted
     ]
     assert set(wanted) <= set(tried)
+
+
+@pytest.mark.parametrize(("blocks", "wanted"), [(3, False), (2, True), (1, False)])
+def test_the_group_that_computes_loads_too_where_two_blocks_spill(blocks: int, wanted: bool) -> None:
+    inputs = Inputs("tests/kernels/ttgir/queries.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
+    made = generate(inputs, OPTIONS)
+    launch = replace(made.program.launch, blocks=blocks)
+    spilled = replace(made, program=replace(made.program, launch=launch))
+    tried = retries.retries(inputs, OPTIONS, spilled, 1.0, lambda name, event: None, solved)
+    first = next(tried)
+    assert (first.what == retries.TOGETHER) == wanted
+    if wanted:
+        (group,) = first.make().program.groups
+        assert not group.only_moves

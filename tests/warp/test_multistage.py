@@ -11,11 +11,21 @@ from tests.kernels.programs import changed, loops, program
 from twill.costs.machine import load as loads_machine
 from twill.diagnostics import TwillError
 from twill.emulate.build import Build, Request, run, wrong
+from twill.emulate.check import check as executed
 from twill.emulate.host import compiled
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Scalar
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import ConsumerRelease, Pipelined, ProducerLoad, Statement, walk
+from twill.ir.statements import (
+    ConsumerRelease,
+    ConsumerWait,
+    MmaIssue,
+    MmaWait,
+    Pipelined,
+    ProducerLoad,
+    Statement,
+    walk,
+)
 from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
 from twill.simulate.check import check
@@ -30,6 +40,7 @@ from twill.warp.residency import slots_in_cache
 from twill.warp.validate import validate
 
 COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
+ATTENTION = "queries"
 MULTISTAGE = Options(multistage=True)
 
 
@@ -66,12 +77,39 @@ def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
         assert before.at.iteration.offset - load.at.iteration.offset == load.slots
 
 
-@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS])
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION])
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     made = changed(kernel, MULTISTAGE)
     for trips in range(made.channels[0].depth + 4):
         assert explore(made, same(trips)).complete
     assert check(made, lambda what: None).values
+
+
+@pytest.mark.parametrize("kernel", [COPIES, ATTENTION])
+def test_the_last_mma_of_an_iteration_is_in_flight_when_the_next_one_begins(kernel: str) -> None:
+    made = changed(kernel, MULTISTAGE)
+    _, loop = _loop(made)
+    kinds = [type(one) for one in loop.steady]
+    issue, release = kinds.index(MmaIssue), kinds.index(ConsumerRelease)
+    assert kinds[:issue] == [ConsumerWait]
+    assert kinds[issue + 1 : release] == [MmaWait]
+    assert (kinds[-1] is MmaIssue) == (kinds.count(MmaIssue) > 1) == (kernel == ATTENTION)
+    (late,) = (one for one in loop.steady if isinstance(one, ConsumerRelease))
+    assert late.at.iteration.offset == 1
+    assert [type(one) for one in loop.epilogue] == [MmaWait, ConsumerRelease]
+
+
+def test_an_mma_whose_result_is_used_at_once_is_waited_for() -> None:
+    _, loop = _loop(changed(VECTORS, MULTISTAGE))
+    assert not loop.prologue
+    assert not loop.epilogue
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_the_ptx_of_two_mmas_in_a_row_is_right() -> None:
+    made, (_, scheduled) = changed(ATTENTION, MULTISTAGE), loops(ATTENTION)
+    run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
+    assert run.values > 1000
 
 
 def test_loads_of_an_iteration_share_a_barrier() -> None:

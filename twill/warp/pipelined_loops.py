@@ -246,9 +246,13 @@ def _types(group: Group) -> dict[str, Type]:
 
 def one_by_one(group: Group) -> Statements:
     """An iteration on its own: nothing of it overlaps another one."""
+    return group.kernel.target.legalization.straight(group.code, on_its_own(group))
+
+
+def on_its_own(group: Group) -> tuple[Step, ...]:
+    """The steps of an iteration that overlaps no other one."""
     flat = replace(group, flat=True)
-    whole = ordered(flat, [*events(flat), *releases(flat)])
-    return group.kernel.target.legalization.straight(group.code, _flat(steps(flat, whole)))
+    return _flat(steps(flat, ordered(flat, [*events(flat), *releases(flat)])))
 
 
 def bounds(group: Group) -> tuple[Read, ...]:

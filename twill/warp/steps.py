@@ -38,4 +38,4 @@ class Parts:
     epilogue: tuple[Step, ...]
     stages: int
     interval: Time = 0
-    """0 where one iteration follows the other."""
+    """0 where one iteration follows the other, in which only its last MMA may be in flight."""

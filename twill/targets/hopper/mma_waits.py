@@ -86,8 +86,9 @@ def with_waits(
     """Prologue, steady state and epilogue with their waits. Raises TwillError where a value is overwritten
     too early."""
     needs, left, firm = dict[Key, int](), False, set[Key]()
+    one_by_one = parts.interval == 0 and parts.stages > 1
     for repeats in range(parts.stages + 3):
-        run = _execute(code, parts, repeats)
+        run = _execute(code, parts, repeats, settled=not one_by_one)
         left = left or bool(run.in_flight)
         firm |= run.needs.keys() - run.early
         for key, pending in run.needs.items():
