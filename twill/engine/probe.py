@@ -7,7 +7,7 @@ engine makes where its solver finished with "no solution", is a proof. An exhaus
 value of another type, so that it can not be counted as a refutation.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, assert_never
 
 from twill.ir.problem import Problem, Time
@@ -125,6 +125,15 @@ class Budget:
     @property
     def stopped(self) -> bool:
         return self.stop is not None and self.stop.is_set()
+
+    def after(self, probe: Probe) -> "Budget":
+        """What a probe leaves of it."""
+        work = None if self.work is None else max(0.0, self.work - probe.work)
+        return replace(self, seconds=self.seconds - probe.seconds, work=work)
+
+    def at_most(self, work: float) -> "Budget":
+        """So much of its work."""
+        return replace(self, work=work if self.work is None else min(work, self.work))
 
 
 UNLIMITED = Budget()

@@ -23,7 +23,10 @@ FIRST_WORK = 0.5
 """The same before it has refuted anything."""
 
 IN_ALL = 20.0
-"""The same for all intervals, while there is no answer yet: that comes first."""
+"""The same for all intervals, while there is no answer yet: that comes first ..."""
+
+BESIDE = 5.0
+"""... and once there is one, which other proofs reach as well."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +44,9 @@ def raise_by(setting: Setting, evidence: Evidence, projection: Projection) -> Ra
     if last is None:
         return Raised(evidence)
     hope = high if high < evidence.high else None
-    if setting.few(high - 1) < setting.in_flight:
-        (probe,) = _probes(setting, projection, (high - 1,), lambda _: setting.in_flight, WORK)
-        last = _refutation(setting, projection, high - 1, setting.in_flight, probe)
+    if setting.few(last.interval) < setting.in_flight:
+        (probe,) = _probes(setting, projection, (last.interval,), lambda _: setting.in_flight, WORK)
+        last = _refutation(setting, projection, last.interval, setting.in_flight, probe)
     if last is None:
         return Raised(evidence, hope)
     bound = replace(evidence.excluding(last), binding=(*evidence.binding, (projection, last.interval)))
@@ -55,7 +58,8 @@ def _least(setting: Setting, evidence: Evidence, projection: Projection) -> tupl
     from the lowest up by growing steps, two at once, then by thirds."""
     last: Refutation | None = None
     low, high, step, spent = evidence.low, evidence.high, 0, 0.0
-    while low < high and setting.remaining > 0 and (evidence.best is not None or spent < IN_ALL):
+    most = BESIDE if evidence.best else IN_ALL
+    while low < high and setting.remaining > 0 and spent < most:
         third = (high - low) // 3
         rising = (low + step, low + 4 * step) if last else (low,)
         pair = rising if high == evidence.high else (low + third, high - 1 - third)

@@ -39,6 +39,9 @@ PARTS = 6.0
 BRIEF_PARTS = 4.0
 """... and for a quick proof by them."""
 
+SLOTS = 48.0
+"""The same for numbers of slots by cases of the partition."""
+
 PATIENCE = 10.0
 """Shares for `twill.smt.benders`."""
 
@@ -134,18 +137,21 @@ def _find_more(race: Race, few_refuted: bool) -> Iterator[Step]:
 
 
 def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
-    """Projections, independent parts, numbers of slots, the complete model at each level of linearization (no
-    level is best for all), partitions, other engines."""
+    """Projections, independent parts, the complete model at each level of linearization (no level is best for
+    all), numbers of slots beside the first of them, partitions, other engines."""
     most, brief = race.setting.in_flight, race.stage != "full" and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
         yield from _in_parts(race, BRIEF_PARTS if brief else PARTS)
-        yield from () if brief else _by_slots(race)
+    shares = PROOF if race.stage == "full" else WHOLE
     if race.searches and race.setting.small:
-        levels: tuple[Literal[0, 1, 2], ...] = (2,) if brief else (2, 1, 0)
-        yield from (_whole(race, most, level, PROOF if race.stage == "full" else WHOLE) for level in levels)
+        yield _whole(race, most, 2, shares)
     if brief:
         return
+    if race.setting.decomposes:
+        yield from _by_slots(race)
+    if race.searches and race.setting.small:
+        yield from (_whole(race, most, level, shares) for level in (1, 0))
     if race.setting.decomposes:
         yield _split(race, most)
     yield from _engines(race)
@@ -224,14 +230,16 @@ def _in_parts(race: Race, shares: float) -> Iterator[Step]:
 
 
 def _by_slots(race: Race) -> Iterator[Step]:
-    """Every number of slots of a load by itself: their refutations are the whole problem's."""
+    """Every number of slots of a load by itself: their refutations are the whole problem's. By cases, where
+    the interval is all that is left."""
     load = slots.splits(race.problem) if race.setting.small else None
     if load is None:
         return
 
     def refuted(stop: Stop) -> Probe:
-        budget = race.setting.budget(PARTS * race.work, stop)
-        probe = slots.refute(race.problem, load, race.interval, race.setting.in_flight, budget)
+        last = race.known is not None
+        budget = race.setting.budget((SLOTS if last else PARTS) * race.work, stop)
+        probe = slots.refute(race.problem, load, race.interval, race.setting.in_flight, budget, by_cases=last)
         return probe if probe.refuted else NOTHING
 
     yield refuted

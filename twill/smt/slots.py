@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from twill.engine.probe import Budget, Probe, Refuted, Unknown
 from twill.ir.problem import Edge, Problem, Time, Value
+from twill.smt import cases
 from twill.smt.conflict import narrow_anywhere
 from twill.smt.cpsat import Tactics, attempt
 
@@ -28,22 +29,23 @@ def splits(problem: Problem) -> Value | None:
     return largest if largest and LEAST * largest.shared >= problem.limits.shared else None
 
 
-def refute(problem: Problem, load: Value, interval: Time, in_flight: int, budget: Budget) -> Probe:
+def refute(
+    problem: Problem, load: Value, interval: Time, in_flight: int, budget: Budget, *, by_cases: bool = False
+) -> Probe:
     """Refuted where no number of slots has a schedule, all within the budget; ends with the first number that
-    is not refuted."""
-    small, work, seconds = narrow_anywhere(problem), 0.0, 0.0
+    is not refuted. What takes long at once is decided by cases of the partition."""
+    small, work, seconds, left = narrow_anywhere(problem), 0.0, 0.0, budget
+    decide = cases.refute if by_cases else _at_once
     for periods in _numbers(problem, load):
-        left = replace(
-            budget,
-            seconds=budget.seconds - seconds,
-            work=None if budget.work is None else max(0.0, budget.work - work),
-        )
-        tactics = Tactics(periods=(load.id, periods))
-        probe = attempt(small, interval, in_flight, budget=left, tactics=tactics)
-        work, seconds = work + probe.work, seconds + probe.seconds
+        probe = decide(small, interval, in_flight, left, Tactics(periods=(load.id, periods)))
+        work, seconds, left = work + probe.work, seconds + probe.seconds, left.after(probe)
         if not probe.refuted:
             return Probe(Unknown(), NAME, seconds, work)
     return Probe(Refuted(), NAME, seconds, work)
+
+
+def _at_once(problem: Problem, interval: Time, in_flight: int, budget: Budget, tactics: Tactics) -> Probe:
+    return attempt(problem, interval, in_flight, budget=budget, tactics=tactics)
 
 
 def pieces(problem: Problem, load: Value) -> tuple[Problem, ...]:

@@ -8,6 +8,6 @@ from twill.smt.cpsat import without_pandas
 
 without_pandas.load()
 
-from twill.smt.cpsat.solve import FINDING, Goal, Tactics, attempt, improve  # noqa: E402
+from twill.smt.cpsat.solve import FINDING, PLAIN, Goal, Tactics, attempt, improve  # noqa: E402
 
-__all__ = ["FINDING", "Goal", "Tactics", "attempt", "improve"]
+__all__ = ["FINDING", "PLAIN", "Goal", "Tactics", "attempt", "improve"]
