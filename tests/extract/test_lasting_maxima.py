@@ -1,5 +1,6 @@
 """Running maxima that last until they grow by more than a threshold: results are the same but for rounding."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,14 @@ def test_other_kernels_are_refused(name: str, change: tuple[tuple[str, str], ...
 def test_wild_thresholds_are_refused(threshold: float) -> None:
     with pytest.raises(TwillError, match="from 0 to 8"):
         lasting(module("fa_fwd.sm100"), threshold)
+
+
+def test_persistent_kernels_have_them() -> None:
+    """The loop over tiles carries nothing and ends without a yield."""
+    whole = Inputs("examples/ttgir/fa_fwd_subtiled.sm90.ttgir", subtile=1, persistent=True)
+    (plain,) = cases(whole)
+    (other,) = cases(replace(whole, rescale_threshold=8.0))
+    assert other.problem != plain.problem
 
 
 def test_what_is_generated_is_compared_with_the_kernel_as_written() -> None:

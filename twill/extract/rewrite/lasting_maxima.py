@@ -63,6 +63,8 @@ def _running(function: Function, users: Mapping[int, Sequence[Op]], makers: Make
         if role(loop) != "for":
             continue
         (block,) = loop.regions[0].blocks
+        if not block.args[1:]:  # then it may end without a yield
+            continue
         following = {op.index: after for op, after in pairwise(block.ops)}
         for carried, yielded in zip(block.args[1:], block.ops[-1].operands, strict=True):
             op = makers.by_value.get(yielded.id)
