@@ -30,8 +30,8 @@ GIVEN = {
     "strips": {"taps": 2},
     "marching": {"steps": 9, "N": 64, "K": 144},
     "pacing": {"M": 64, "N": 64, "K": 576},
-    "accrued": {"M": 128, "K": 192},
-    "accrued.sm100": {"M": 128, "K": 192},
+    "accrued": {"M": 192, "K": 192},
+    "accrued.sm100": {"M": 192, "K": 192},
 }
 RESULTS = {"fa_fwd": {"o", "lse"}, "fa_bwd": {"dq", "dk", "dv"}, "gemm_reduction": {"c", "sums"}}
 

@@ -15,7 +15,7 @@ from twill.emulate.host import compiled
 from twill.launch.build import RUNTIME
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-SIZES = {"M": 128, "K": 192}
+SIZES = {"M": 192, "K": 192}
 SYNC = "named_barrier_sync(tensor_memory_sync"
 
 
@@ -24,7 +24,7 @@ SYNC = "named_barrier_sync(tensor_memory_sync"
 def test_sums_in_memory_are_complete(kernel: str, schedule: int) -> None:
     compared = run(build(kernel), Request(SIZES, schedule=schedule))
     assert wrong(build(kernel), compared) is None, compared
-    assert next(one for one in compared if one.argument == "c").values == 128 * 64
+    assert next(one for one in compared if one.argument == "c").values == 192 * 64
 
 
 def without(kernel: str, text: str, folder: Path) -> Build:

@@ -950,15 +950,32 @@ def settled(
 
 
 @triton.jit
+def lengths_of_rows(
+    a, b, c, d, M, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b, and d has the sums of squares of a's rows, as products with a column of ones."""
+    m, n, k = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    acc, squares = tl.zeros([BLOCK_M, BLOCK_N], tl.float32), tl.zeros([BLOCK_M, 1], tl.float32)
+    ones = tl.full([BLOCK_K, 1], 1.0, tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + (i + k)[:, None] * BLOCK_N + n[None, :]), acc)
+        wide = x.to(tl.float32)
+        squares += tl.dot(wide * wide, ones)
+    tl.store(c + m[:, None] * BLOCK_N + n[None, :], acc)
+    tl.store(d + m[:, None], squares)
+
+
+@triton.jit
 def _accrue(j, a, b, c, lengths, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
-    """Adds a block of columns of a times the same rows of b to c, through memory; nothing for an empty block."""
-    length = tl.load(lengths + j)
+    """Adds columns of a, from j on, times the same rows of b to c from row j on; nothing for an empty block."""
+    length = tl.load(lengths + j // BLOCK_K)
     if length <= 0:
         return
     m, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
-    y = tl.load(b + (j * BLOCK_K + k)[:, None] * BLOCK_K + k[None, :], (k < length)[:, None], other=0.0)
-    for i in range(0, M, BLOCK_M):
-        x = tl.load(a + (i + m)[:, None] * K + (j * BLOCK_K + k)[None, :])
+    y = tl.load(b + (j + k)[:, None] * BLOCK_K + k[None, :], (k < length)[:, None], other=0.0)
+    for i in range(j, M, BLOCK_M):
+        x = tl.load(a + (i + m)[:, None] * K + (j + k)[None, :])
         tl.debug_barrier()
         at = c + (i + m)[:, None] * BLOCK_K + k[None, :]
         tl.store(at, tl.dot(x, y, tl.load(at)))
@@ -968,8 +985,8 @@ def _accrue(j, a, b, c, lengths, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.conste
 def accrued(
     a, b, c, lengths, M, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
-    """c += a @ b, block by block of K, of which each reads and writes all rows: a function that returns early is called."""
-    for j in range(K // BLOCK_K):
+    """c += a @ b where a is lower triangular by blocks, block by block of K, of which each reads and writes its rows: a function that returns early is called."""
+    for j in range(0, K, BLOCK_K):
         _accrue(j, a, b, c, lengths, M, K, BLOCK_M, BLOCK_K)
 
 
@@ -2558,6 +2575,16 @@ TWILL = {
         "BLOCK_K": 64,
         "num_warps": 4,
     },
+    "lengths_of_rows": {
+        **dict.fromkeys("ab", "*fp16:16"),
+        **dict.fromkeys("cd", "*fp32:16"),
+        "M": "i32:16",
+        "K": "i32:16",
+        "BLOCK_M": 64,
+        "BLOCK_N": 64,
+        "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "accrued": {
         **dict.fromkeys("ab", "*fp16:16"),
         "c": "*fp32:16",
@@ -2998,6 +3025,7 @@ VARIANTS = {
     "echoed": ("echoed", {}),
     "settled": ("settled", {}),
     "accrued": ("accrued", {}),
+    "lengths_of_rows": ("lengths_of_rows", {}),
     "exactly": ("exactly", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),

@@ -19,6 +19,7 @@ from twill.extract.reader.ttgir import read as read_ttgir
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
 from twill.inputs import Inputs
+from twill.ir.loop import Scalar, Value
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
 from twill.simulate.check import apart, check, trials
@@ -61,6 +62,17 @@ def test_sizes_are_full_and_ragged() -> None:
 def test_a_loop_of_one_iteration_has_work() -> None:
     """Its count says nothing of sizes: a middle one is tried, where the smallest is 0."""
     assert all(trial.numbers["K"] > 0 for trial in trials(program("straight")))
+
+
+def test_a_kernel_may_have_any_number_of_strides() -> None:
+    made = program("gemm")
+    args = made.function.args
+    strides = tuple(Value(-1 - i, f"%stride_{i}", Scalar("i32"), None, len(args) + i) for i in range(100))
+    attributes = (*made.function.arg_attributes, *made.function.arg_attributes[-1:] * len(strides))
+    function = replace(made.function, args=(*args, *strides), arg_attributes=attributes)
+    found = trials(replace(made, function=function))
+    assert {trial.trips for trial in found} == {trial.trips for trial in trials(made)}
+    assert all(trial.numbers["stride_99"] > 0 for trial in found)
 
 
 @pytest.mark.parametrize("kernel", ["gemm", "exclusive", "biased"])

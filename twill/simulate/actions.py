@@ -26,7 +26,9 @@ from twill.ir.statements import (
 )
 from twill.ir.statements import walk as every
 
-Trips = Callable[[Pipelined | For | While], int | None]
+Outer = tuple[tuple[int, int], ...]
+"""The loops around a statement, by operation, and which iteration of each it is in."""
+Trips = Callable[[Pipelined | For | While, Outer], int | None]
 """How often a loop runs; called when it is reached. None for a `While` whose condition decides."""
 Taken = Callable[[If | While], bool]
 """Whether the condition of an `If` or `While` holds; called when it is reached."""
@@ -45,7 +47,7 @@ class Action:
     """i of the steady state."""
     total: int = 0
     """N of the loop."""
-    outer: tuple[tuple[int, int], ...] = ()
+    outer: Outer = ()
     """Iterations of the loops outside of it, by operation."""
 
     def iteration(self, iteration: Iteration) -> int:
@@ -109,9 +111,21 @@ def _with_loops(bodies: Iterable[tuple[Statement, ...]]) -> tuple[set[int], set[
     return {one.op for one in branches if some(one.then)}, {one.op for one in branches if some(one.otherwise)}
 
 
-def unfold(statements: tuple[Statement, ...], trips: Trips, taken: Taken | None = None) -> Iterator[Action]:
-    """The actions of a group, in order; trip counts are evaluated as late as possible, when values computed
-    before are known. `taken` says which part of a branch is executed (by its own loops, unless given)."""
+def unfold(
+    statements: tuple[Statement, ...],
+    trips: Callable[[Pipelined | For | While], int | None],
+    taken: Taken | None = None,
+) -> Iterator[Action]:
+    """The actions of a group, in order, whose loops run equally often each time. `taken` says which part of a
+    branch is executed (by its own loops, unless given)."""
+    return unfold_by_values(statements, lambda loop, _: trips(loop), taken)
+
+
+def unfold_by_values(
+    statements: tuple[Statement, ...], trips: Trips, taken: Taken | None = None
+) -> Iterator[Action]:
+    """The same where loops run as often as `trips` says, which is asked as late as possible, when values
+    computed before are known."""
     decided = taken or toward_loops([statements])
     begin = Action(statements[0]) if statements else None
     yield from _list(_Walk(trips, decided, {}, {}), statements, begin)
@@ -132,7 +146,7 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
             case Pipelined():
                 yield from _pipelined(walk, statement, here)
             case For(op=op, body=body):
-                for k in range(walk.trips(statement) or 0):
+                for k in range(walk.trips(statement, here.outer) or 0):
                     yield from _list(walk, body, Action(statement, outer=(*context.outer, (op, k))))
             case While():
                 yield from _while(walk, statement, here)
@@ -156,7 +170,7 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
 
 
 def _while(walk: _Walk, loop: While, here: Action) -> Iterator[Action]:
-    times = walk.trips(loop)
+    times = walk.trips(loop, here.outer)
     for k in count():
         yield from _list(walk, loop.before, here)
         if (k >= times) if times is not None else not walk.taken(loop):
@@ -165,7 +179,7 @@ def _while(walk: _Walk, loop: While, here: Action) -> Iterator[Action]:
 
 
 def _pipelined(walk: _Walk, loop: Pipelined, here: Action) -> Iterator[Action]:
-    total = walk.counts[loop.op] = walk.trips(loop) or 0
+    total = walk.counts[loop.op] = walk.trips(loop, here.outer) or 0
 
     def inside(newest: int) -> Action:
         return Action(loop, here.counters, loop.op, newest, total, here.outer)

@@ -7,7 +7,7 @@ from the kernel alone: sizes with which its loops run 0 to 4 times, full and rag
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import product
+from itertools import cycle, product
 from math import prod
 
 import numpy as np
@@ -272,7 +272,7 @@ def _sizes(program: Program, roles: _Roles) -> list[int]:
 def _trial(program: Program, roles: _Roles, size: int, extent: int, pid: int = 0) -> Trial | None:
     function = program.function
     numbers = dict[str, float]()
-    pitches = iter(PITCHES * 8)
+    pitches = cycle(PITCHES)
     for arg, attributes in zip(function.args, function.arg_attributes, strict=True):
         if not isinstance(arg.type, Pointer) and _name(arg) in roles.kinds:
             given = roles.kinds[_name(arg)]

@@ -8,6 +8,7 @@ computes with NaN.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import assert_never
 
 import numpy as np
@@ -49,7 +50,7 @@ from twill.ir.statements import (
 from twill.ops.mma import factors, inputs, product
 from twill.ops.table import role
 from twill.ops.values import Operand, TensorBuffer, element, rounded, shape_of
-from twill.simulate.actions import Action, unfold
+from twill.simulate.actions import Action, Outer, unfold_by_values
 from twill.simulate.explore import describe
 from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import Scope, execute
@@ -143,13 +144,13 @@ def _next(protocol: Protocol, state: State, pending: Mapping[int, Action | None]
 
 
 def _stream(group: _Group) -> Iterator[Action]:
-    return unfold(group.warps.body, lambda loop: _trips(group, loop), lambda branch: _taken(group, branch))
+    return unfold_by_values(group.warps.body, partial(_trips, group), lambda branch: _taken(group, branch))
 
 
-def _trips(group: _Group, loop: Pipelined | For | While) -> int | None:
+def _trips(group: _Group, loop: Pipelined | For | While, outer: Outer) -> int | None:
     if isinstance(loop, While):
         return None
-    values = _scope(group, None, loop.bounds)
+    values = _scope(group, None, loop.bounds, outer)
     lower, upper, step = (int(values[value.id]) for value in group.block.program.op(loop.op).operands[:3])
     return max(0, -(-(upper - lower) // step))
 
@@ -253,27 +254,28 @@ def _completed(group: _Group, name: str, number: int) -> None:
             _complete(signaller, *signaller.in_flight.pop(0))
 
 
-def _scope(group: _Group, action: Action | None, reads: Iterable[Read]) -> Scope:
-    """What a statement finds: its reads, the arguments and the induction variables."""
+def _scope(group: _Group, action: Action | None, reads: Iterable[Read], outer: Outer = ()) -> Scope:
+    """What a statement finds: its reads, the arguments and the induction variables; without an action, those
+    of the loops `outer`."""
     values = group.block.scope.emptied()
     for read in reads:
         values[read.value] = _found(group, action, read.location)
-    for op, count in (
-        (*action.outer, *(((action.loop, action.number),) if action.loop is not None else ()))
-        if action
-        else ()
-    ):
+    own = ((action.loop, action.number),) if action is not None and action.loop is not None else ()
+    for op, count in (*(action.outer if action is not None else outer), *own):
         _induct(group, values, op, count)
     return values
 
 
 def _induct(group: _Group, values: Scope, index: int, count: int) -> None:
-    """The induction variable of a loop in its iteration `count`."""
+    """The induction variable of a loop in its iteration `count`. Its bounds may be those of the loops around
+    it, which are known."""
     op = group.block.program.op(index)
     bounds = group.block.scope.emptied()
     for operand in op.operands[:3]:
         if register := group.bounds.get((index, operand.id)):
             bounds[operand.id] = group.registers[register]
+        elif operand.id in values:
+            bounds[operand.id] = values[operand.id]
     lower, step = bounds[op.operands[0].id], bounds[op.operands[2].id]
     values[op.regions[0].blocks[0].args[0].id] = np.asarray(
         int(lower) + count * int(step), np.asarray(lower).dtype

@@ -3,7 +3,7 @@
 // channel y_23: 2 slots of 8192 bytes, group 1 to (1,)
 // channel x_38: 8 slots of 8192 bytes, group 0 to (1,)
 // channel load_4: 8 slots of 16384 bytes, group 0 to (1,)
-// tiles in flight: 1, the tiles store through pointers (line 97); --tiles-in-flight 2 says that they store to different addresses
+// tiles in flight: 1, the tiles store through pointers (line 95); --tiles-in-flight 2 says that they store to different addresses
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -36,54 +36,45 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
             uint32_t count_x_38 = 0;
             uint32_t count_load_4 = 0;
             int32_t trips_0 = 0;
-            int32_t divsi_0;
             bool twill_go_on_2;
-            int32_t y;
-            // divsi.0 (tests/kernels/ttgir/accrued.sm90.ttgir:26:10)
-            {
-                divsi_0 = K / 64;
-            }
-            for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-                // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:36:71)
+            for (int32_t v_j = 0; v_j < K; v_j += 64) {
+                // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:35:71)
                 {
-                    int32_t* const length_ = lengths + v_j;
-                    const int32_t length_2_ = *length_;
-                    const bool call0_0_ = length_2_ <= 0;
-                    twill_go_on_2 = call0_0_ ^ true;
+                    const int32_t length_ = v_j / 64;
+                    int32_t* const length_2_ = lengths + length_;
+                    const int32_t length_3_ = *length_2_;
+                    const bool cmpi_0_ = length_3_ <= 0;
+                    twill_go_on_2 = cmpi_0_ ^ true;
                 }
                 if (twill_go_on_2) {
-                    // muli.y (tests/kernels/ttgir/accrued.sm90.ttgir:43:10)
-                    {
-                        y = v_j * 64;
-                    }
                     __threadfence();
                     named_barrier_sync(tensor_memory_sync, 160);
                     fence_async();
-                    trips_0 = max(0, (M + 63) / 64);
+                    trips_0 = max(0, (M - v_j + 63) / 64);
                     {
                         // accrued/for.0/for.0: 1 stages, an iteration every 1449 cycles
                         const int32_t n = trips_0;
                         int32_t kept_x_38_corner0;
                         {
-                            kept_x_38_corner0 = int32_t(y);
+                            kept_x_38_corner0 = int32_t(v_j);
                         }
                         keep(kept_x_38_corner0);
                         for (int32_t i = 0; i < n; ++i) {
-                            // cycle 0, stage 0: load load_4 (tests/kernels/ttgir/accrued.sm90.ttgir:93:12)
+                            // cycle 0, stage 0: load load_4 (tests/kernels/ttgir/accrued.sm90.ttgir:91:12)
                             channel_load_4.producer_acquire(count_load_4 + i);
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_load_4.full(count_load_4 + i), 16384);
                                 {
-                                    tma_load(channel_load_4.slot(count_load_4 + i), &map_load_4, channel_load_4.full(count_load_4 + i), int32_t(0), int32_t(int32_t((i * 64))));
-                                    tma_load(channel_load_4.slot(count_load_4 + i) + 8192, &map_load_4, channel_load_4.full(count_load_4 + i), int32_t(0) + 32, int32_t(int32_t((i * 64))));
+                                    tma_load(channel_load_4.slot(count_load_4 + i), &map_load_4, channel_load_4.full(count_load_4 + i), int32_t(0), int32_t(int32_t((v_j + i * 64))));
+                                    tma_load(channel_load_4.slot(count_load_4 + i) + 8192, &map_load_4, channel_load_4.full(count_load_4 + i), int32_t(0) + 32, int32_t(int32_t((v_j + i * 64))));
                                 }
                             }
-                            // cycle 158, stage 0: load x_38 (tests/kernels/ttgir/accrued.sm90.ttgir:82:15)
+                            // cycle 158, stage 0: load x_38 (tests/kernels/ttgir/accrued.sm90.ttgir:80:15)
                             channel_x_38.producer_acquire(count_x_38 + i);
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_x_38.full(count_x_38 + i), 8192);
                                 {
-                                    tma_load(channel_x_38.slot(count_x_38 + i), &map_x_38, channel_x_38.full(count_x_38 + i), int32_t(kept_x_38_corner0), int32_t(int32_t((i * 64))));
+                                    tma_load(channel_x_38.slot(count_x_38 + i), &map_x_38, channel_x_38.full(count_x_38 + i), int32_t(kept_x_38_corner0), int32_t(int32_t((v_j + i * 64))));
                                 }
                             }
                         }
@@ -107,31 +98,26 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
         int32_t trips_0 = 0;
         float addf_6[32];
         float convert_layout_7[32];
-        int32_t divsi_0;
-        int32_t length_2;
+        int32_t length_3;
         bool twill_go_on_2;
         float warp_group_dot_6_part[32];
         uint32_t y_22[4][4];
-        // divsi.0 (tests/kernels/ttgir/accrued.sm90.ttgir:26:10)
-        {
-            divsi_0 = K / 64;
-        }
-        for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:36:71)
+        for (int32_t v_j = 0; v_j < K; v_j += 64) {
+            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:35:71)
             {
-                int32_t* const length_ = lengths + v_j;
-                length_2 = *length_;
-                const bool call0_0_ = length_2 <= 0;
-                twill_go_on_2 = call0_0_ ^ true;
+                const int32_t length_ = v_j / 64;
+                int32_t* const length_2_ = lengths + length_;
+                length_3 = *length_2_;
+                const bool cmpi_0_ = length_3 <= 0;
+                twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:63:13)
+                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:61:13)
                 {
-                    const int32_t y_ = v_j * 64;
                     {
                         uint32_t words_[4][4] = {};
                         #pragma unroll
-                        for (int g_ = 0; g_ < 4; ++g_) if ((int32_t(thread.row + 8 * (g_ % 2)) < length_2)) load_words(words_[g_], ((b + ((y_ + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                        for (int g_ = 0; g_ < 4; ++g_) if ((int32_t(thread.row + 8 * (g_ % 2)) < length_3)) load_words(words_[g_], ((b + ((v_j + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                         #pragma unroll
                         for (int g_ = 0; g_ < 4; ++g_) {
                             transpose_quad(words_[g_]);
@@ -154,14 +140,14 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
                 __threadfence();
                 named_barrier_sync(tensor_memory_sync, 160);
                 fence_async();
-                trips_0 = max(0, (M + 63) / 64);
+                trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1449 cycles
                     const int32_t n = trips_0;
                     for (int32_t i = 0; i < n; ++i) {
                         thread.rematerialize();
                         channel_x_38.consumer_wait(count_x_38 + i);
-                        // cycle 158, stage 0: dot.6_part (tests/kernels/ttgir/accrued.sm90.ttgir:95:108)
+                        // cycle 158, stage 0: dot.6_part (tests/kernels/ttgir/accrued.sm90.ttgir:93:108)
                         {
                             const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_23.slot(count_y_23) + zero_in(i), 8192);
                             const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_38.slot(count_x_38 + i));
@@ -176,7 +162,7 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
                         registers_fence(warp_group_dot_6_part);
                         channel_x_38.consumer_release(count_x_38 + i);
                         channel_load_4.consumer_wait(count_load_4 + i);
-                        // cycle 728, stage 0: add.6 (tests/kernels/ttgir/accrued.sm90.ttgir:96:12)
+                        // cycle 728, stage 0: add.6 (tests/kernels/ttgir/accrued.sm90.ttgir:94:12)
                         {
                             float read_0[32];
                             const uint32_t read_0_at = channel_load_4.slot(count_load_4 + i);
@@ -188,12 +174,12 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
                             await_reads(read_0);
                         }
                         channel_load_4.consumer_release(count_load_4 + i);
-                        // cycle 782, stage 0: convert.7 (tests/kernels/ttgir/accrued.sm90.ttgir:96:79)
+                        // cycle 782, stage 0: convert.7 (tests/kernels/ttgir/accrued.sm90.ttgir:94:79)
                         {
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) convert_layout_7[i_] = addf_6[i_];
                         }
-                        // cycle 1088, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm90.ttgir:97:7)
+                        // cycle 1088, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm90.ttgir:95:7)
                         {
                             #pragma unroll
                             for (int b_ = 0; b_ < 8; b_ += 4) {
@@ -201,7 +187,7 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
                                 #pragma unroll
                                 for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
                                 #pragma unroll
-                                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + (((i * 64) + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
+                                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + (((v_j + i * 64) + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
                             }
                         }
                     }
@@ -239,30 +225,21 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
         uint32_t count_x_38 = 0;
         uint32_t count_load_4 = 0;
         int32_t trips_0 = 0;
-        int32_t divsi_0;
         bool twill_go_on_2;
-        int32_t y;
-        // divsi.0 (tests/kernels/ttgir/accrued.sm90.ttgir:26:10)
-        {
-            divsi_0 = K / 64;
-        }
-        for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:36:71)
+        for (int32_t v_j = 0; v_j < K; v_j += 64) {
+            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:35:71)
             {
-                int32_t* const length_ = lengths + v_j;
-                const int32_t length_2_ = *length_;
-                const bool call0_0_ = length_2_ <= 0;
-                twill_go_on_2 = call0_0_ ^ true;
+                const int32_t length_ = v_j / 64;
+                int32_t* const length_2_ = lengths + length_;
+                const int32_t length_3_ = *length_2_;
+                const bool cmpi_0_ = length_3_ <= 0;
+                twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // muli.y (tests/kernels/ttgir/accrued.sm90.ttgir:43:10)
-                {
-                    y = v_j * 64;
-                }
                 __threadfence();
                 named_barrier_sync(tensor_memory_sync, 256);
                 fence_async();
-                trips_0 = max(0, (M + 63) / 64);
+                trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1449 cycles
                     const int32_t n = trips_0;
@@ -283,13 +260,13 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         kept_x_38_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_38_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(K));
-                        kept_x_38_at1[0] = uint32_t(y + int32_t((chunk_ * 8)));
+                        kept_x_38_at1[0] = uint32_t(v_j + int32_t((chunk_ * 8)));
                     }
                     keep(kept_x_38_to);
                     keep(kept_x_38_at0);
                     keep(kept_x_38_at1);
                     for (int32_t i = 0; i < n; ++i) {
-                        // cycle 0, stage 0: copy load_4 (tests/kernels/ttgir/accrued.sm90.ttgir:93:12)
+                        // cycle 0, stage 0: copy load_4 (tests/kernels/ttgir/accrued.sm90.ttgir:91:12)
                         channel_load_4.producer_acquire(count_load_4 + i);
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
@@ -297,10 +274,10 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             float* from_ = c + int32_t(kept_load_4_at1[0]);
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_4_to[0] + i_ * 1024, advanced(from_, ((i * 64) + int32_t((row_ + 8 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_4_to[0] + i_ * 1024, advanced(from_, ((v_j + i * 64) + int32_t((row_ + 8 * i_))) * 64));
                         }
                         channel_load_4.producer_commit(count_load_4 + i);
-                        // cycle 158, stage 0: copy x_38 (tests/kernels/ttgir/accrued.sm90.ttgir:82:15)
+                        // cycle 158, stage 0: copy x_38 (tests/kernels/ttgir/accrued.sm90.ttgir:80:15)
                         channel_x_38.producer_acquire(count_x_38 + i);
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
@@ -308,7 +285,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             __half* from_ = a + int32_t(kept_x_38_at1[0]);
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_38_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_38_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(K))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_38_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_38_at0[i_]) + uint32_t(uint32_t((v_j + i * 64)) * uint32_t(K))));
                         }
                         channel_x_38.producer_commit(count_x_38 + i);
                     }
@@ -331,31 +308,26 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
         int32_t trips_0 = 0;
         float addf_6[32];
         float convert_layout_7[32];
-        int32_t divsi_0;
-        int32_t length_2;
+        int32_t length_3;
         bool twill_go_on_2;
         float warp_group_dot_6_part[32];
         uint32_t y_22[4][4];
-        // divsi.0 (tests/kernels/ttgir/accrued.sm90.ttgir:26:10)
-        {
-            divsi_0 = K / 64;
-        }
-        for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:36:71)
+        for (int32_t v_j = 0; v_j < K; v_j += 64) {
+            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm90.ttgir:35:71)
             {
-                int32_t* const length_ = lengths + v_j;
-                length_2 = *length_;
-                const bool call0_0_ = length_2 <= 0;
-                twill_go_on_2 = call0_0_ ^ true;
+                const int32_t length_ = v_j / 64;
+                int32_t* const length_2_ = lengths + length_;
+                length_3 = *length_2_;
+                const bool cmpi_0_ = length_3 <= 0;
+                twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:63:13)
+                // load.y_22 (tests/kernels/ttgir/accrued.sm90.ttgir:61:13)
                 {
-                    const int32_t y_ = v_j * 64;
                     {
                         uint32_t words_[4][4] = {};
                         #pragma unroll
-                        for (int g_ = 0; g_ < 4; ++g_) if ((int32_t(thread.row + 8 * (g_ % 2)) < length_2)) load_words(words_[g_], ((b + ((y_ + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
+                        for (int g_ = 0; g_ < 4; ++g_) if ((int32_t(thread.row + 8 * (g_ % 2)) < length_3)) load_words(words_[g_], ((b + ((v_j + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 2 * 32 + thread.lane % 4 * 8)));
                         #pragma unroll
                         for (int g_ = 0; g_ < 4; ++g_) {
                             transpose_quad(words_[g_]);
@@ -378,7 +350,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                 __threadfence();
                 named_barrier_sync(tensor_memory_sync, 256);
                 fence_async();
-                trips_0 = max(0, (M + 63) / 64);
+                trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1449 cycles
                     const int32_t n = trips_0;
@@ -386,7 +358,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         thread.rematerialize();
                         channel_x_38.consumer_wait(count_x_38 + i);
                         fence_async_shared();
-                        // cycle 158, stage 0: dot.6_part (tests/kernels/ttgir/accrued.sm90.ttgir:95:108)
+                        // cycle 158, stage 0: dot.6_part (tests/kernels/ttgir/accrued.sm90.ttgir:93:108)
                         {
                             const uint64_t descriptor_b = matrix_descriptor<128>(channel_y_23.slot(count_y_23) + zero_in(i), 8192);
                             const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_38.slot(count_x_38 + i));
@@ -401,7 +373,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         registers_fence(warp_group_dot_6_part);
                         channel_x_38.consumer_release(count_x_38 + i);
                         channel_load_4.consumer_wait(count_load_4 + i);
-                        // cycle 728, stage 0: add.6 (tests/kernels/ttgir/accrued.sm90.ttgir:96:12)
+                        // cycle 728, stage 0: add.6 (tests/kernels/ttgir/accrued.sm90.ttgir:94:12)
                         {
                             float read_0[32];
                             const uint32_t read_0_at = channel_load_4.slot(count_load_4 + i);
@@ -412,12 +384,12 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             for (int i_ = 0; i_ < 32; ++i_) addf_6[i_] = (read_0[i_] + warp_group_dot_6_part[i_]);
                         }
                         channel_load_4.consumer_release(count_load_4 + i);
-                        // cycle 782, stage 0: convert.7 (tests/kernels/ttgir/accrued.sm90.ttgir:96:79)
+                        // cycle 782, stage 0: convert.7 (tests/kernels/ttgir/accrued.sm90.ttgir:94:79)
                         {
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) convert_layout_7[i_] = addf_6[i_];
                         }
-                        // cycle 1088, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm90.ttgir:97:7)
+                        // cycle 1088, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm90.ttgir:95:7)
                         {
                             #pragma unroll
                             for (int b_ = 0; b_ < 8; b_ += 4) {
@@ -425,7 +397,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                                 #pragma unroll
                                 for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_7[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
                                 #pragma unroll
-                                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + (((i * 64) + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
+                                for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((c + (((v_j + i * 64) + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
                             }
                         }
                     }

@@ -7,7 +7,7 @@
 // tensor memory result: columns 0 to 63
 // dependence0: get.result_48 after dot.8, 1 mbarriers, group 1 to 1
 // dependence1: dot.8 after put.7, 1 mbarriers, group 1 to 1
-// tiles in flight: 1, the tiles store through pointers (line 102); --tiles-in-flight 2 says that they store to different addresses
+// tiles in flight: 1, the tiles store through pointers (line 100); --tiles-in-flight 2 says that they store to different addresses
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -54,56 +54,47 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
             uint32_t count_x_38 = 0;
             uint32_t count_load_5 = 0;
             int32_t trips_0 = 0;
-            int32_t divsi_0;
             bool twill_go_on_2;
-            int32_t y;
-            // divsi.0 (tests/kernels/ttgir/accrued.sm100.ttgir:27:10)
-            {
-                divsi_0 = K / 64;
-            }
-            for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-                // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:38:71)
+            for (int32_t v_j = 0; v_j < K; v_j += 64) {
+                // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:37:71)
                 {
-                    int32_t* const length_ = lengths + v_j;
-                    const int32_t length_2_ = *length_;
-                    const bool call0_0_ = length_2_ <= 0;
-                    twill_go_on_2 = call0_0_ ^ true;
+                    const int32_t length_ = v_j / 64;
+                    int32_t* const length_2_ = lengths + length_;
+                    const int32_t length_3_ = *length_2_;
+                    const bool cmpi_0_ = length_3_ <= 0;
+                    twill_go_on_2 = cmpi_0_ ^ true;
                 }
                 if (twill_go_on_2) {
-                    // muli.y (tests/kernels/ttgir/accrued.sm100.ttgir:45:10)
-                    {
-                        y = v_j * 64;
-                    }
                     __threadfence();
                     tcgen05_fence_before();
                     named_barrier_sync(tensor_memory_sync, 160);
                     tcgen05_fence_after();
                     fence_async();
-                    trips_0 = max(0, (M + 63) / 64);
+                    trips_0 = max(0, (M - v_j + 63) / 64);
                     {
                         // accrued/for.0/for.0: 1 stages, an iteration every 1797 cycles
                         const int32_t n = trips_0;
                         int32_t kept_x_38_corner0;
                         {
-                            kept_x_38_corner0 = int32_t(y);
+                            kept_x_38_corner0 = int32_t(v_j);
                         }
                         keep(kept_x_38_corner0);
                         for (int32_t i = 0; i < n; ++i) {
-                            // cycle 0, stage 0: load load_5 (tests/kernels/ttgir/accrued.sm100.ttgir:96:12)
+                            // cycle 0, stage 0: load load_5 (tests/kernels/ttgir/accrued.sm100.ttgir:94:12)
                             channel_load_5.producer_acquire(count_load_5 + i);
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_load_5.full(count_load_5 + i), 16384);
                                 {
-                                    tma_load(channel_load_5.slot(count_load_5 + i), &map_load_5, channel_load_5.full(count_load_5 + i), int32_t(0), int32_t(int32_t((i * 64))));
-                                    tma_load(channel_load_5.slot(count_load_5 + i) + 8192, &map_load_5, channel_load_5.full(count_load_5 + i), int32_t(0) + 32, int32_t(int32_t((i * 64))));
+                                    tma_load(channel_load_5.slot(count_load_5 + i), &map_load_5, channel_load_5.full(count_load_5 + i), int32_t(0), int32_t(int32_t((v_j + i * 64))));
+                                    tma_load(channel_load_5.slot(count_load_5 + i) + 8192, &map_load_5, channel_load_5.full(count_load_5 + i), int32_t(0) + 32, int32_t(int32_t((v_j + i * 64))));
                                 }
                             }
-                            // cycle 752, stage 0: load x_38 (tests/kernels/ttgir/accrued.sm100.ttgir:85:15)
+                            // cycle 752, stage 0: load x_38 (tests/kernels/ttgir/accrued.sm100.ttgir:83:15)
                             channel_x_38.producer_acquire(count_x_38 + i);
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_x_38.full(count_x_38 + i), 8192);
                                 {
-                                    tma_load(channel_x_38.slot(count_x_38 + i), &map_x_38, channel_x_38.full(count_x_38 + i), int32_t(kept_x_38_corner0), int32_t(int32_t((i * 64))));
+                                    tma_load(channel_x_38.slot(count_x_38 + i), &map_x_38, channel_x_38.full(count_x_38 + i), int32_t(kept_x_38_corner0), int32_t(int32_t((v_j + i * 64))));
                                 }
                             }
                         }
@@ -137,29 +128,24 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
         uint32_t count_dependence1 = 0;
         int32_t trips_0 = 0;
         float convert_layout_9[32];
-        int32_t divsi_0;
-        int32_t length_2;
+        int32_t length_3;
         float result_48[32];
         bool twill_go_on_2;
         uint32_t y_22[16];
-        // divsi.0 (tests/kernels/ttgir/accrued.sm100.ttgir:27:10)
-        {
-            divsi_0 = K / 64;
-        }
-        for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:38:71)
+        for (int32_t v_j = 0; v_j < K; v_j += 64) {
+            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:37:71)
             {
-                int32_t* const length_ = lengths + v_j;
-                length_2 = *length_;
-                const bool call0_0_ = length_2 <= 0;
-                twill_go_on_2 = call0_0_ ^ true;
+                const int32_t length_ = v_j / 64;
+                int32_t* const length_2_ = lengths + length_;
+                length_3 = *length_2_;
+                const bool cmpi_0_ = length_3 <= 0;
+                twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // load.y_22 (tests/kernels/ttgir/accrued.sm100.ttgir:65:13)
+                // load.y_22 (tests/kernels/ttgir/accrued.sm100.ttgir:63:13)
                 {
-                    const int32_t y_ = v_j * 64;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) y_22[i_] = pack_f16(((int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_2) ? float(*((b + ((y_ + int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), ((int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_2) ? float(*((b + ((y_ + int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+                    for (int i_ = 0; i_ < 16; ++i_) y_22[i_] = pack_f16(((int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), ((int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
                 }
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);
@@ -181,13 +167,13 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
                 named_barrier_sync(tensor_memory_sync, 160);
                 tcgen05_fence_after();
                 fence_async();
-                trips_0 = max(0, (M + 63) / 64);
+                trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1797 cycles
                     const int32_t n = trips_0;
                     for (int32_t i = 0; i < n; ++i) {
                         channel_load_5.consumer_wait(count_load_5 + i);
-                        // cycle 728, stage 0: put.7 (tests/kernels/ttgir/accrued.sm100.ttgir:98:12)
+                        // cycle 728, stage 0: put.7 (tests/kernels/ttgir/accrued.sm100.ttgir:96:12)
                         {
                             float read_0[32];
                             const uint32_t read_0_at = channel_load_5.slot(count_load_5 + i);
@@ -207,7 +193,7 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
                         dependence1.arrive(count_dependence1 + i);
                         if (thread.warp == 0) channel_x_38.consumer_wait(count_x_38 + i);
                         if (thread.warp == 0) dependence1.wait(count_dependence1 + i);
-                        // cycle 752, stage 0: dot.8 (tests/kernels/ttgir/accrued.sm100.ttgir:99:12)
+                        // cycle 752, stage 0: dot.8 (tests/kernels/ttgir/accrued.sm100.ttgir:97:12)
                         if (thread.warp == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_23.slot(count_y_23), 8192);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_38.slot(count_x_38 + i));
@@ -221,11 +207,11 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
                         __syncwarp();
                         channel_load_5.consumer_release(count_load_5 + i);
                         dependence0.wait(count_dependence0 + i);
-                        // cycle 1010, stage 0: get.result_48 (tests/kernels/ttgir/accrued.sm100.ttgir:100:31)
+                        // cycle 1010, stage 0: get.result_48 (tests/kernels/ttgir/accrued.sm100.ttgir:98:31)
                         {
                             tensor_memory_load_tile<32>(result_48, tensor_memory + (thread.warp % 4 << 21));
                         }
-                        // cycle 1143, stage 0: convert.9 (tests/kernels/ttgir/accrued.sm100.ttgir:101:12)
+                        // cycle 1143, stage 0: convert.9 (tests/kernels/ttgir/accrued.sm100.ttgir:99:12)
                         {
                             named_barrier_sync(group_1_barrier, 128);
                             #pragma unroll
@@ -239,11 +225,11 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) convert_layout_9[i_] = read_4[((i_ & 31))];
                         }
-                        // cycle 1449, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm100.ttgir:102:7)
+                        // cycle 1449, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm100.ttgir:100:7)
                         {
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
-                                store_neighbours<4>(((c + (((i * 64) + int32_t((((i_ * 4) >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 64)) + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)), convert_layout_9, i_ * 4);
+                                store_neighbours<4>(((c + (((v_j + i * 64) + int32_t((((i_ * 4) >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 64)) + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)), convert_layout_9, i_ * 4);
                         }
                     }
                 }
@@ -308,32 +294,23 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
         uint32_t count_x_38 = 0;
         uint32_t count_load_5 = 0;
         int32_t trips_0 = 0;
-        int32_t divsi_0;
         bool twill_go_on_2;
-        int32_t y;
-        // divsi.0 (tests/kernels/ttgir/accrued.sm100.ttgir:27:10)
-        {
-            divsi_0 = K / 64;
-        }
-        for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:38:71)
+        for (int32_t v_j = 0; v_j < K; v_j += 64) {
+            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:37:71)
             {
-                int32_t* const length_ = lengths + v_j;
-                const int32_t length_2_ = *length_;
-                const bool call0_0_ = length_2_ <= 0;
-                twill_go_on_2 = call0_0_ ^ true;
+                const int32_t length_ = v_j / 64;
+                int32_t* const length_2_ = lengths + length_;
+                const int32_t length_3_ = *length_2_;
+                const bool cmpi_0_ = length_3_ <= 0;
+                twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // muli.y (tests/kernels/ttgir/accrued.sm100.ttgir:45:10)
-                {
-                    y = v_j * 64;
-                }
                 __threadfence();
                 tcgen05_fence_before();
                 named_barrier_sync(tensor_memory_sync, 256);
                 tcgen05_fence_after();
                 fence_async();
-                trips_0 = max(0, (M + 63) / 64);
+                trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1797 cycles
                     const int32_t n = trips_0;
@@ -354,13 +331,13 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         kept_x_38_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_38_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(K));
-                        kept_x_38_at1[0] = uint32_t(y + int32_t((chunk_ * 8)));
+                        kept_x_38_at1[0] = uint32_t(v_j + int32_t((chunk_ * 8)));
                     }
                     keep(kept_x_38_to);
                     keep(kept_x_38_at0);
                     keep(kept_x_38_at1);
                     for (int32_t i = 0; i < n; ++i) {
-                        // cycle 0, stage 0: copy load_5 (tests/kernels/ttgir/accrued.sm100.ttgir:96:12)
+                        // cycle 0, stage 0: copy load_5 (tests/kernels/ttgir/accrued.sm100.ttgir:94:12)
                         channel_load_5.producer_acquire(count_load_5 + i);
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
@@ -368,10 +345,10 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             float* from_ = c + int32_t(kept_load_5_at1[0]);
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_5_to[0] + i_ * 1024, advanced(from_, ((i * 64) + int32_t((row_ + 8 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_5_to[0] + i_ * 1024, advanced(from_, ((v_j + i * 64) + int32_t((row_ + 8 * i_))) * 64));
                         }
                         channel_load_5.producer_commit(count_load_5 + i);
-                        // cycle 752, stage 0: copy x_38 (tests/kernels/ttgir/accrued.sm100.ttgir:85:15)
+                        // cycle 752, stage 0: copy x_38 (tests/kernels/ttgir/accrued.sm100.ttgir:83:15)
                         channel_x_38.producer_acquire(count_x_38 + i);
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
@@ -379,7 +356,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             __half* from_ = a + int32_t(kept_x_38_at1[0]);
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_38_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_38_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(K))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_38_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_38_at0[i_]) + uint32_t(uint32_t((v_j + i * 64)) * uint32_t(K))));
                         }
                         channel_x_38.producer_commit(count_x_38 + i);
                     }
@@ -412,29 +389,24 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
         uint32_t count_dependence1 = 0;
         int32_t trips_0 = 0;
         float convert_layout_9[32];
-        int32_t divsi_0;
-        int32_t length_2;
+        int32_t length_3;
         float result_48[32];
         bool twill_go_on_2;
         uint32_t y_22[16];
-        // divsi.0 (tests/kernels/ttgir/accrued.sm100.ttgir:27:10)
-        {
-            divsi_0 = K / 64;
-        }
-        for (int32_t v_j = 0; v_j < divsi_0; v_j += 1) {
-            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:38:71)
+        for (int32_t v_j = 0; v_j < K; v_j += 64) {
+            // xori.twill_go_on_2 (tests/kernels/ttgir/accrued.sm100.ttgir:37:71)
             {
-                int32_t* const length_ = lengths + v_j;
-                length_2 = *length_;
-                const bool call0_0_ = length_2 <= 0;
-                twill_go_on_2 = call0_0_ ^ true;
+                const int32_t length_ = v_j / 64;
+                int32_t* const length_2_ = lengths + length_;
+                length_3 = *length_2_;
+                const bool cmpi_0_ = length_3 <= 0;
+                twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                // load.y_22 (tests/kernels/ttgir/accrued.sm100.ttgir:65:13)
+                // load.y_22 (tests/kernels/ttgir/accrued.sm100.ttgir:63:13)
                 {
-                    const int32_t y_ = v_j * 64;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) y_22[i_] = pack_f16(((int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_2) ? float(*((b + ((y_ + int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), ((int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_2) ? float(*((b + ((y_ + int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+                    for (int i_ = 0; i_ < 16; ++i_) y_22[i_] = pack_f16(((int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), ((int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
                 }
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);
@@ -456,13 +428,13 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                 named_barrier_sync(tensor_memory_sync, 256);
                 tcgen05_fence_after();
                 fence_async();
-                trips_0 = max(0, (M + 63) / 64);
+                trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1797 cycles
                     const int32_t n = trips_0;
                     for (int32_t i = 0; i < n; ++i) {
                         channel_load_5.consumer_wait(count_load_5 + i);
-                        // cycle 728, stage 0: put.7 (tests/kernels/ttgir/accrued.sm100.ttgir:98:12)
+                        // cycle 728, stage 0: put.7 (tests/kernels/ttgir/accrued.sm100.ttgir:96:12)
                         {
                             float read_0[32];
                             const uint32_t read_0_at = channel_load_5.slot(count_load_5 + i);
@@ -484,7 +456,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             fence_async_shared();
                         }
                         if (thread.warp == 0) dependence1.wait(count_dependence1 + i);
-                        // cycle 752, stage 0: dot.8 (tests/kernels/ttgir/accrued.sm100.ttgir:99:12)
+                        // cycle 752, stage 0: dot.8 (tests/kernels/ttgir/accrued.sm100.ttgir:97:12)
                         if (thread.warp == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_y_23.slot(count_y_23), 8192);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_38.slot(count_x_38 + i));
@@ -498,11 +470,11 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         __syncwarp();
                         channel_load_5.consumer_release(count_load_5 + i);
                         dependence0.wait(count_dependence0 + i);
-                        // cycle 1010, stage 0: get.result_48 (tests/kernels/ttgir/accrued.sm100.ttgir:100:31)
+                        // cycle 1010, stage 0: get.result_48 (tests/kernels/ttgir/accrued.sm100.ttgir:98:31)
                         {
                             tensor_memory_load_tile<32>(result_48, tensor_memory + (thread.warp % 4 << 21));
                         }
-                        // cycle 1143, stage 0: convert.9 (tests/kernels/ttgir/accrued.sm100.ttgir:101:12)
+                        // cycle 1143, stage 0: convert.9 (tests/kernels/ttgir/accrued.sm100.ttgir:99:12)
                         {
                             named_barrier_sync(group_1_barrier, 128);
                             #pragma unroll
@@ -516,11 +488,11 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) convert_layout_9[i_] = read_4[((i_ & 31))];
                         }
-                        // cycle 1449, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm100.ttgir:102:7)
+                        // cycle 1449, stage 0: store.at_47 (tests/kernels/ttgir/accrued.sm100.ttgir:100:7)
                         {
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
-                                store_neighbours<4>(((c + (((i * 64) + int32_t((((i_ * 4) >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 64)) + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)), convert_layout_9, i_ * 4);
+                                store_neighbours<4>(((c + (((v_j + i * 64) + int32_t((((i_ * 4) >> 2) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 64)) + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)), convert_layout_9, i_ * 4);
                         }
                     }
                 }

@@ -43,25 +43,30 @@ def _known(type: Type) -> bool:
 
 
 def call(op: Op, accumulator: str, a: str, b: str) -> str:
-    """All instructions of a warp's part, on arrays of registers."""
+    """All instructions of a warp's part, on arrays of registers. Of a single column, which all threads of a
+    row hold, each register stands for two."""
     left, right, result = (value.type for value in (*op.operands[:2], op.result))
     assert isinstance(left, Tensor)
     assert isinstance(right, Tensor)
     assert isinstance(result, Tensor)
     width = _width(left, right)
     d, x, y = spread(result), spread(left), spread(right)
-    columns = _count(d, 1)
+    own: Bases = ((0, 1), (8, 0)) if result.shape[1] > 1 else ((8, 0),)
+    columns = _count(d, len(own))
     depth = left.shape[1] // (8 * width)
-    rows = d.registers // (4 * columns)
+    held = 1 << len(own)
+    rows = d.registers // (held * columns)
     expected = (
-        ((0, 1), (8, 0), *_further(d, 2)),
+        (*own, *_further(d, len(own))),
         (*((0, k) for k in powers(1, width)), (8, 0), (0, 4 * width), *_further(x, _log(width) + 2)),
         (*((k, 0) for k in powers(1, width)), (4 * width, 0), *_further(y, _log(width) + 1)),
     )
-    sizes = (4 * rows * columns, 4 * width * rows * depth, 2 * width * columns * depth)
+    sizes = (held * rows * columns, 4 * width * rows * depth, 2 * width * columns * depth)
     found = (d.register, x.register, y.register)
     if found != expected or sizes != (d.registers, x.registers, y.registers) or depth < 1:
         raise ValueError("has operands in layouts that mma.sync does not have")
+    if held == 2:
+        return f"warp_mma_column<{c_type(left)}, {rows}, {depth}, {width}>({accumulator}, {a}, {b});"
     return f"warp_mma<{c_type(left)}, {rows}, {columns}, {depth}, {width}>({accumulator}, {a}, {b});"
 
 
@@ -76,9 +81,9 @@ def _width(left: Tensor, right: Tensor) -> int:
     return width
 
 
-def _count(form: Spread, axis: int) -> int:
-    """Instructions along an axis of an accumulator."""
-    return prod(2 for vector in form.register[2:] if vector[axis])
+def _count(form: Spread, first: int) -> int:
+    """Instructions along the columns of an accumulator, of which one has the first registers."""
+    return prod(2 for vector in form.register[first:] if vector[1])
 
 
 def _further(form: Spread, first: int) -> Bases:

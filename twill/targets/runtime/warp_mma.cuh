@@ -72,6 +72,19 @@ __device__ __forceinline__ void warp_mma(D (&d)[CountD], const A (&a)[CountA], c
             }
 }
 
+/// The same with a B of one column, which stands in all columns of the instructions, so that all columns of D
+/// are equal: a thread holds one of its two, in half as many registers.
+template <class Element, int Rows, int Depth, int Width, class D, class A, class B, int CountD, int CountA, int CountB>
+__device__ __forceinline__ void warp_mma_column(D (&d)[CountD], const A (&a)[CountA], const B (&b)[CountB]) {
+    static_assert(CountD == 2 * Rows, "D");
+    D both[4 * Rows];
+#pragma unroll
+    for (int i = 0; i < 4 * Rows; ++i) both[i] = d[i / 2];
+    warp_mma<Element, Rows, 1, Depth, Width>(both, a, b);
+#pragma unroll
+    for (int i = 0; i < CountD; ++i) d[i] = both[2 * i];
+}
+
 /// Four matrices of 8 x 8 elements of 16 bits to the words to[first], ...; lane l gives the address of row l%8
 /// of matrix l/8 (ldmatrix.x4).
 template <bool Transposed, int Size>
