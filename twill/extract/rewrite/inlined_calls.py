@@ -59,6 +59,7 @@ def _edits(module: Module, caller: Function, call: Op, callee: Function, count: 
     """The operations of a function in the place of a call, and its results where the call's were read."""
     assert callee.body
     ops, taken = callee.body.blocks[0].ops, _names(module, caller)
+    last = ops[-1]
     names = {arg.name: value.name for arg, value in zip(callee.args, call.operands, strict=True)}
     own = {name for name in _names(module, callee) if name not in names}
     names |= {name: _fresh(name, taken | own, count) for name in sorted(own & taken)}
@@ -66,10 +67,10 @@ def _edits(module: Module, caller: Function, call: Op, callee: Function, count: 
     def renamed(text: str) -> str:
         return _NAME.sub(lambda found: names.get(found.group(), found.group()), text)
 
-    body = renamed(module.text[ops[0].span.start : ops[-1].span.start])
+    body = renamed(module.text[ops[0].span.start : last.span.start])
     end = call.span.end + len(trailing_location(module, call))
     yield Edit(call.span.start, end, body if len(ops) > 1 else UNKNOWN)
-    yield from read_instead(module, caller, call, [renamed(value.name) for value in ops[-1].operands])
+    yield from read_instead(module, caller, call, [renamed(value.name) for value in last.operands])
 
 
 def _names(module: Module, function: Function) -> set[str]:
