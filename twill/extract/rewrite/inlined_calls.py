@@ -51,8 +51,8 @@ def _next(module: Module) -> tuple[Function, Op, Function] | None:
 
 def _straight(function: Function) -> bool:
     """Its operations are one block, of which the last one returns."""
-    blocks = function.body.blocks if function.body else ()
-    return len(blocks) == 1 and bool(blocks[0].ops) and blocks[0].ops[-1].name == named("return")
+    blocks = list(function.body.blocks) if function.body else []
+    return [block.ops[-1].name for block in blocks if block.ops] == [named("return")] and len(blocks) == 1
 
 
 def _edits(module: Module, caller: Function, call: Op, callee: Function, count: int) -> Iterator[Edit]:
