@@ -58,7 +58,7 @@ def _straight(function: Function) -> bool:
 def _edits(module: Module, caller: Function, call: Op, callee: Function, count: int) -> Iterator[Edit]:
     """The operations of a function in the place of a call, and its results where the call's were read."""
     assert callee.body
-    ops, taken = callee.body.blocks[0].ops, _names(module, caller)
+    ops, taken = list(callee.body.blocks[0].ops), _names(module, caller)
     last = ops[-1]
     names = {arg.name: value.name for arg, value in zip(callee.args, call.operands, strict=True)}
     own = {name for name in _names(module, callee) if name not in names}
