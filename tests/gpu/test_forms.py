@@ -39,7 +39,7 @@ NUMBERS = {
 SCALED = {"K": 640, "pitch": 32}
 """Of block-scaled kernels: whole blocks of scale factors."""
 GRID = (2, 1, 1)
-GRIDS = dict.fromkeys(("overwritten", "accrued"), (1, 1, 1))
+GRIDS: dict[str, tuple[int, int, int]] = dict.fromkeys(("overwritten", "accrued"), (1, 1, 1))
 """Of kernels whose programs write to the same places, in no order on a GPU: one program."""
 
 TENSOR_CORE = 1e-3
