@@ -19,7 +19,8 @@ from math import prod
 from pathlib import Path
 
 from tests.kernels.builds import build, numbers
-from tests.kernels.programs import BLACKWELL, PAIRED, cuda, loops, program
+from tests.kernels.double_precision import largest
+from tests.kernels.programs import BLACKWELL, BRAIN, PAIRED, cuda, loops, program
 from twill.emulate.build import Request, run, wrong
 from twill.ir.graph import Work
 from twill.ir.program import Program, WarpProgram
@@ -49,6 +50,8 @@ CALLS = {
     "fences": ("fence_async_shared(", "tensor_memory_wait_store(", "await_reads("),
 }
 """Calls in the generated file that are one instruction each."""
+ORDERS = 3
+"""Of asynchronous operations, in which kernels are compared in float64: the latest, and random ones."""
 TOLERATED = 1.1
 """Instructions executed for each that is charged, at most."""
 HEAD = """# Kernels for Blackwell (sm_100a)
@@ -67,10 +70,16 @@ one thread block on each. In brackets: the least and the most where all estimate
 (`between`) are at their slow or fast ends, and those of each table alone at either end (`twill simulate
 --ranges`). Of int8 kernels they are operations, not of floats. Spills are bytes, with those of stack frames;
 those of the same source built for sm_103a are in the next column. MMAs of int8 do not exist there. nvcc and
-ptxas warn of none. The error is relative.
+ptxas warn of none. Warps are those of each group.
 
-| kernel | groups (warps) | interval | predicted | TFLOP/s | registers | spills | sm_103a | error | hazards |
-| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
+Errors are relative. The first is that of one tile, to a direct execution of the TTGIR. That in float64 is the
+largest of several tiles, ragged ones among them, to what the kernel is to compute in float64 from its
+operands as they lie in memory, with asynchronous operations as late as possible and in two random orders
+(tests/kernels/double_precision.py): what is left is the rounding of the result, and of weights, to their
+types. Where it is missing, a test compares the kernel with the TTGIR alone, at ragged ends too.
+
+| kernel | warps | interval | predicted | TFLOP/s | registers | spills | sm_103a | error | float64 | hazards |
+| --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
 FIGURES = (
     (
         "attention forward, 128 wide",
@@ -91,7 +100,12 @@ FIGURES = (
         "cuBLAS, vllm-project/vllm#19566",
         ("gemm_persistent", "gemm_persistent_pairs"),
     ),
-    ("the same, e4m3", "2545", "CUTLASS, vllm-project/vllm#19566", ("matmul_e4m3",)),
+    (
+        "the same, e4m3",
+        "2545",
+        "CUTLASS, vllm-project/vllm#19566",
+        ("matmul_e4m3", "matmul_e4m3_pairs"),
+    ),
 )
 """TFLOP/s on a B200 that others publish: of what, how much, who, and the kernels here that do the same."""
 PUBLISHED = """
@@ -386,6 +400,7 @@ def what_became(kernel: str, one: Built) -> str:
     compared = run(build(kernel), request)
     problem = wrong(build(kernel), compared)
     error = max(result.error for result in compared)
+    exact = largest(kernel, ORDERS)
     timed = predict(made, loops(kernel)[1]).loops
     intervals = ", ".join(str(one.solution.interval) for one in loops(kernel)[1])
     predicted = ", ".join(f"{found.interval:.0f}" for found in timed.values())
@@ -393,7 +408,7 @@ def what_became(kernel: str, one: Built) -> str:
     return (
         f"| {kernel.removesuffix('.sm100')} | {groups} | {intervals} | {predicted} | {rates(kernel, made)} |"
         f" {one.registers} | {one.spills} | {'no' if one.other_spills is None else one.other_spills} |"
-        f" {error:.0e}{f' {problem}' if problem else ''} | none |"
+        f" {error:.0e}{f' {problem}' if problem else ''} | {'' if exact is None else f'{exact:.0e}'} | none |"
     )
 
 
@@ -434,7 +449,7 @@ def main(arguments: Sequence[str]) -> None:
     names = [one for one in arguments if one != "--instructions"]
     kept = REPORT.read_text(encoding="utf-8").splitlines() if names or only else []
     made = list[tuple[str, list[str]]]()
-    for kernel in (*BLACKWELL, *PAIRED):
+    for kernel in (*BLACKWELL, *BRAIN, *PAIRED):
         old = before(kept, kernel.removesuffix(".sm100"))
         if names and kernel.removesuffix(".sm100") not in names:
             made.append(old)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import twill
-from tests.kernels.programs import BLACKWELL, PAIRED
+from tests.kernels.programs import BLACKWELL, BRAIN, PAIRED
 
 DOCS = Path("docs")
 
@@ -77,5 +77,5 @@ def test_intervals_of_b200_contain_what_is_predicted() -> None:
     """And nothing beats the tensor core: 8972 TFLOP/s in the fastest of its types."""
     text = Path("reports/b200.md").read_text(encoding="utf-8").split("## Beside published figures")[0]
     rows = [tuple(map(int, found)) for found in re.findall(r"\| (\d+) \((\d+) to (\d+)\) \|", text)]
-    assert len(rows) == len((*BLACKWELL, *PAIRED))
+    assert len(rows) == len((*BLACKWELL, *BRAIN, *PAIRED))
     assert [row for row in rows if not row[1] <= row[0] <= row[2] <= 8972] == []

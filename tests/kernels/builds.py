@@ -17,6 +17,7 @@ import pytest
 from tests.kernels.programs import (
     BLACKWELL,
     BLOCK_SCALED,
+    BRAIN,
     BY_ROW,
     CARRIED,
     CLUSTERED,
@@ -40,7 +41,7 @@ OTHERS = (*FORMS, *INVARIANT, *CARRIED)
 SETS = {
     "hopper": (*EXAMPLES, *OTHERS),
     "clustered": CLUSTERED,
-    "blackwell": (*BLACKWELL, *PAIRED, *PASSED),
+    "blackwell": (*BLACKWELL, *PAIRED, *PASSED, *BRAIN),
 }
 """The kernels that one run of nvcc compiles: those of Hopper whose thread blocks share loads are a set of
 their own."""

@@ -3,13 +3,23 @@
 read what this writes.
 
 python -m tests.kernels.make_fixtures [NAME | NAME.sm100 ...]
+
+Examples in bf16 are compiled, and have the schedules of those in fp16.
 """
 
 import sys
 from pathlib import Path
 
 from tests.kernels.kernels import VARIANTS
-from tests.kernels.programs import BLACKWELL, BLACKWELL_ONLY, EXAMPLES, PAIRED, POLYNOMIAL, architecture
+from tests.kernels.programs import (
+    BLACKWELL,
+    BLACKWELL_ONLY,
+    BRAIN,
+    EXAMPLES,
+    PAIRED,
+    POLYNOMIAL,
+    architecture,
+)
 from twill.extract.frontend.triton import capture
 from twill.files import write_schedule
 from twill.generation.generate import generate
@@ -29,7 +39,13 @@ def main(names: list[str]) -> None:
         *EXAMPLES,
         *BLACKWELL,
         *PAIRED,
+        *BRAIN,
     ]:
+        if kernel_name in BRAIN:
+            example, types = BRAIN[kernel_name]
+            text = capture("examples/kernels.py", example, "sm100", types)
+            (HERE / "ttgir" / f"{kernel_name}.ttgir").write_text(text, encoding="utf-8")
+            continue
         name, arch = kernel_name.removesuffix(".sm100"), architecture(kernel_name)
         pairs, plain = kernel_name in PAIRED, name.removesuffix("_polynomial").removesuffix("_pairs")
         path = Path("examples/ttgir") / f"{plain}.{arch}.ttgir"

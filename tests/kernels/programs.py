@@ -143,6 +143,7 @@ PAIRED = tuple(
         "fa_fwd",
         "fa_fwd_subtiled",
         "matmul_bf16",
+        "matmul_e4m3",
         "matmul_mxfp8",
         "matmul_mxfp8_mxfp4",
         "matmul_nvfp4",
@@ -159,6 +160,11 @@ CLUSTERED = tuple(
 """Kernels compiled for Hopper whose thread blocks share loads."""
 POLYNOMIAL = ("fa_fwd_subtiled_polynomial",)
 """Examples of whose exponentials a polynomial computes some."""
+BRAIN = {
+    "fa_fwd_subtiled_bf16.sm100": ("fa_fwd_subtiled", dict.fromkeys("qkvo", "*bf16:16")),
+    "fa_bwd_bf16.sm100": ("fa_bwd", dict.fromkeys(("q", "k", "v", "do", "dk", "dv"), "*bf16:16")),
+}
+"""Examples whose arrays are of bf16, with the schedule for fp16: costs are the same."""
 DIVIDED = ("fa_fwd_subtiled_divided",)
 """Examples with the schedule in reports/schedules whose waits divide elementwise operations."""
 RANDOM = (
@@ -188,7 +194,8 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     for i, case in enumerate(found):
         schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")
         kept = f"reports/schedules/{plain}.for.{i}.json"
-        path = kept if name in DIVIDED else str(schedules / f"{name.removesuffix('_clustered')}.for.{i}.json")
+        searched = BRAIN[kernel][0] if kernel in BRAIN else name.removesuffix("_clustered")
+        path = kept if name in DIVIDED else str(schedules / f"{searched}.for.{i}.json")
         result = read_schedule(load(path), path).result
         assert case.loop
         assert case.graph
