@@ -1,6 +1,7 @@
 // Microbenchmarks of one Blackwell multiprocessor: tcgen05, tensor memory, packed arithmetic, TMA stores.
 #include "common.cuh"
 #include "tcgen05.cuh"
+#include "warp_mma.cuh"
 
 // ---- tensor memory: all 512 columns, held by every body below --------------------------------------------------------
 
@@ -207,6 +208,25 @@ INTEGER_STEP(Shift, "shl.b32 x, x, 1;")
 INTEGER_STEP(Logic, "xor.b32 x, x, y;")
 STEP(Floor, "cvt.rmi.f32.f32 %0, %0;")
 
+// ---- tensor core, by single warps ------------------------------------------------------------------------------------
+
+/// One repeat is an instruction of 16 x 8 on each of eight accumulators of a warp, which depend on those of before.
+template <class Element, class Sum>
+struct WarpMma : Plain {
+    static __device__ void run(const Site& site, int repeats) {
+        Sum d[8][4] = {};
+        const uint32_t word = __float_as_uint(site.zero), a[4] = {word, word, word, word}, b[2] = {word, word};
+        for (int r = 0; r < repeats; ++r) {
+#pragma unroll
+            for (int i = 0; i < 8; ++i) mma_sync(d[i], a, b, Element());
+        }
+        float result[8];
+#pragma unroll
+        for (int i = 0; i < 8; ++i) result[i] = float(d[i][0]);
+        keep(site, result);
+    }
+};
+
 // ---- TMA from shared memory: all repeats in flight at once, one box each -------------------------------------------------
 
 template <bool Reduce>
@@ -268,6 +288,14 @@ void report_tensor_core(const Bench& bench) {
     report<MmaRoundTrip<32>>(bench, "mma_round_trip", "\"columns\": 32", 256);
 }
 
+void report_warp_mma(const Bench& bench) {
+    report<WarpMma<__half, float>>(bench, "warp_mma", "\"type\": \"f16\"");
+    report<WarpMma<__nv_bfloat16, float>>(bench, "warp_mma", "\"type\": \"bf16\"");
+    report<WarpMma<float, float>>(bench, "warp_mma", "\"type\": \"tf32\"");
+    report<WarpMma<__nv_fp8_e4m3, float>>(bench, "warp_mma", "\"type\": \"e4m3\"");
+    report<WarpMma<int8_t, int32_t>>(bench, "warp_mma", "\"type\": \"s8\"");
+}
+
 void report_tensor_memory(const Bench& bench) {
     std::string tile = "\"m\": 128, \"n\": 128";
     report_groups<TensorLoad>(bench, "tensor_load", tile);
@@ -306,6 +334,7 @@ void report_stores(const Bench& bench) {
 int main() {
     Bench bench = opened();
     report_tensor_core(bench);
+    report_warp_mma(bench);
     report_tensor_memory(bench);
     report_elementwise(bench);
     report_arithmetic(bench);

@@ -13,7 +13,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,14 @@ ELEMENTS = 64 * 128
 """Of the tile that an elementwise record is about, for each warp group."""
 LANES = 128 * 128
 """Words of the tile that a record of tensor memory is about."""
+STEPS = 16
+"""Of a chain."""
+WARPS, INDEPENDENT = 4, 8
+"""That execute mma.sync, and accumulators of each."""
+ROW = 128
+"""Elements that a thread reduces."""
+FEW, MANY = 2048, 32768
+"""Bytes that one warp group hands over to another."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +61,16 @@ class Number:
     record: str
     wanted: Mapping[str, object]
     value: Callable[[Found], float]
+    beyond: Mapping[str, object] | None = None
+    """Parameters of a record of that name whose cycles are subtracted: what less of the same takes."""
+
+    def measured(self, records: Records) -> float | None:
+        """None where a record is missing."""
+        found = one(records, self.record, **self.wanted)
+        less = one(records, self.record, **self.beyond) if self.beyond else None
+        if found is None or (self.beyond and less is None):
+            return None
+        return self.value(replace(found, each=found.each - less.each) if less else found)
 
 
 def per_cycle(work: float) -> Callable[[Found], float]:
@@ -87,6 +105,22 @@ def _arrival(found: Found) -> float:
     return round(LANES / (found.once or found.each), 1)
 
 
+def _step(found: Found) -> float:
+    """Of the 16 dependent steps of a repeat."""
+    return round(found.each / STEPS, 1)
+
+
+def _exchange(found: Found) -> float:
+    """The same, as a latency."""
+    return round(found.each / STEPS)
+
+
+def _warp_mma(kind: str, name: str, k: int) -> Number:
+    """Of instructions of 16 x 8 in four warps."""
+    work = WARPS * INDEPENDENT * 16 * 8 * k
+    return Number("costs.mma_sync", ("rate", "tensor", kind), "warp_mma", {"type": name}, per_cycle(work))
+
+
 _LARGEST = {"m": 128, "n": 256, "a": "shared", "ctas": 1}
 NUMBERS = (
     _rate("costs.fma", "fma", "fma", "default"),
@@ -97,6 +131,13 @@ NUMBERS = (
     _rate("costs.fp8", "alu", "convert_e4m3"),
     _rate("costs.special", "sfu", "exp2"),
     _rate("costs.round", "sfu", "floor"),
+    _rate("costs.exp2_polynomial", "fma", "exp2_polynomial"),
+    Number("costs.reduce", ("latency",), "chain_16", {"step": "shuffle_add"}, _exchange),
+    Number(
+        "costs.reduce", ("step",), "row_maximum_128", {"groups": 1}, lambda found: round(found.each / ROW, 2)
+    ),
+    Number("costs.scan", ("latency",), "chain_16", {"step": "shuffle_add"}, _exchange),
+    Number("costs.scan", ("step",), "chain_16", {"step": "fma"}, _step),
     _rate("costs.shared_store", "smem", "store_matrix", work=4.0 * ELEMENTS),
     _rate("costs.shared_load", "smem", "load_matrix", work=4.0 * ELEMENTS),
     _mma("costs.tcgen05", "f16", "f16", 16),
@@ -115,8 +156,18 @@ NUMBERS = (
     Number("costs.tma_load", ("latency",), "tma_latency", {"bytes": 8192}, latency),
     Number("costs.tma_store", ("rate", "tma"), "tma_store", {"ctas": 1}, per_cycle(8192)),
     Number("costs.tma_reduce", ("rate", "tma"), "tma_reduce", {"ctas": 1}, per_cycle(8192)),
+    _warp_mma("f16", "f16", 16),
+    _warp_mma("bf16", "bf16", 16),
+    _warp_mma("f32", "tf32", 8),
+    _warp_mma("f8", "e4m3", 32),
+    _warp_mma("i8", "s8", 32),
     Number("handover", ("barrier",), "mbarrier_round_trip", {}, _halved),
     Number("handover", ("order",), "named_barrier_round_trip", {}, _halved),
+    Number("handover", ("base",), "mbarrier_round_trip", {}, _halved),
+    Number(
+        *("handover", ("bytes_per_cycle",), "hand_over_round_trip", {"bytes": MANY}),
+        *(per_cycle(MANY - FEW), {"bytes": FEW}),
+    ),
     Number("handover", ("poll",), "mbarrier_arrive_and_wait", {}, lambda found: round(found.each)),
 )
 
@@ -126,10 +177,10 @@ def rewritten(text: str, records: Records, file: str) -> tuple[str, list[str]]:
     where a number has no line to stand on."""
     said, measured = list[str](), dict[str, list[str]]()
     for number in NUMBERS:
-        found = one(records, number.record, **number.wanted)
-        if found is None:
+        value = number.measured(records)
+        if value is None:
             continue
-        before, value = at(text, number), number.value(found)
+        before = at(text, number)
         text = _replaced(text, number, value)
         measured.setdefault(number.section, []).append(number.record)
         said.append(f"{number.section} {'.'.join(number.path)}: {before} -> {value:g} ({number.record})")
@@ -168,7 +219,7 @@ def _without_range(section: str, path: str) -> str:
     """A section in which a number is no estimate any more."""
     key = rf'"?{re.escape(path)}"?'
     less = re.sub(rf"(?m)^(between = \{{.*?[{{ ]){key} = \[[^\]]*\](?:, )?", r"\1", section)
-    return re.sub(r"(?m)^(between = .*), \}$", r"\1 }", less)
+    return re.sub(r"(?m)^(between = .*),\s+\}$", r"\1 }", less)
 
 
 def _sourced(text: str, section: str, how: str) -> str:

@@ -10,8 +10,9 @@ import pytest
 from benchmarks.calibrate.machine import MACHINE, NUMBERS, Found, at, rewritten
 from twill.costs.machine import load
 
-RECORDS = tuple(
-    Found(one.record, {**one.wanted, "m": 128}, 400.0 + i, 100.0 + i) for i, one in enumerate(NUMBERS)
+RECORDS = (
+    *(Found(one.record, {**one.wanted, "m": 128}, 400.0 + i, 100.0 + i) for i, one in enumerate(NUMBERS)),
+    *(Found(one.record, one.beyond, None, 50.0) for one in NUMBERS if one.beyond),
 )
 FILE = "benchmarks/calibrate/results/b200.json"
 
@@ -51,7 +52,16 @@ def test_a_measured_number_has_no_range(tmp_path: Path) -> None:
     measured = {(*one.section.split("."), *one.path) for one in NUMBERS}
     assert new == old - measured
     assert {("costs", "tmem_store", "rate", "tmem"), ("handover", "poll")} <= old & measured
-    assert {("costs", "tmem_store", "issue_rate"), ("handover", "base")} <= new
+    assert {("costs", "tmem_store", "issue_rate"), ("stream", "minimum")} <= new
+
+
+def test_what_grows_with_the_bytes_is_measured_by_two_records() -> None:
+    """On an H200, a tile takes a cycle more for each 70 bytes (machines/h200.toml)."""
+    made = json.loads((Path("benchmarks/calibrate/results") / "h200.json").read_text())
+    records = [Found(**one) for one in made["records"]]
+    grown = next(one for one in NUMBERS if one.path == ("bytes_per_cycle",))
+    assert grown.measured(records) == 69.9
+    assert grown.measured([one for one in records if one.parameters.get("bytes") != 2048]) is None
 
 
 def test_a_number_without_a_line_is_refused() -> None:

@@ -26,7 +26,7 @@ BODIES = (
     *("MmaI8KindBf16", "MmaI8KindTf32", "MmaI8KindE4m3", "MmaI8KindMxf8", "MmaI8KindNvf4", "TensorStore"),
     *("TensorCopy", "RowMaximum", "Elementwise", "Packed", "Chain", "BesideExp2", "Reduce", "Convert"),
     *("StoreMatrix", "LoadMatrix", "TmaLatency", "TmaThroughput", "TmaIssue", "MbarrierRoundTrip"),
-    *("NamedRoundTrip", "NamedSync", "MbarrierIssue", "HandOver"),
+    *("NamedRoundTrip", "NamedSync", "MbarrierIssue", "HandOver", "WarpMma"),
 )
 """Parts of the kernels' names."""
 TWO_GROUPS = ("RoundTrip", "HandOver")
