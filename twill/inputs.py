@@ -402,14 +402,16 @@ def cost_sources(case: Case) -> dict[str, str]:
 
 def cost_notes(case: Case, result: Result) -> tuple[str, ...]:
     """What to know of the costs behind a result (`twill.costs.notes`); nothing of a graph file."""
-    from twill.costs.notes import binding_estimates, grid_loads
+    from twill.costs.notes import binding_estimates, estimated_capacity, estimates_of, grid_loads
 
     if case.graph is None or case.machine is None:
         return ()
     interval = result.solution.interval if result.solution else result.proved
     cycles = round(interval * case.problem.resolution.cycles_per_unit)
-    estimates = binding_estimates(case.problem, result.bounds, cost_sources(case))
-    return (*estimates, *grid_loads(case.graph, case.machine, cycles))
+    estimates = estimates_of(case.graph, case.machine)
+    binding = binding_estimates(case.problem, result.bounds, estimates)
+    capacity = estimated_capacity(result.bounds, case.machine)
+    return (*binding, *capacity, *grid_loads(case.graph, case.machine, cycles))
 
 
 def _by_node(dependences: Graph, numbers: Iterable[tuple[str, int]]) -> dict[str, int]:

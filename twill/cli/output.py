@@ -108,6 +108,7 @@ def context(
     case: Case, run: "Run | None" = None, cuda: str | None = None, sass: str | None = None
 ) -> "Context":
     """What the report shows beside the result: costs, source listings, and how the result was made."""
+    from twill.costs.notes import estimates_of
     from twill.report import listings
     from twill.report.page import Context
     from twill.report.tables import CostNotes
@@ -122,6 +123,8 @@ def context(
         found += [listings.sass(sass, generated)] if sass and generated else []
         lines = listings.statements(loop, graph, module, source)
     costs = CostNotes(case.formulas, cost_sources(case), lines)
+    if graph and case.machine:
+        costs = replace(costs, estimates=estimates_of(graph, case.machine))
     return Context(costs, tuple(found), run, shlex.join(["twill", *sys.argv[1:]]), versions())
 
 

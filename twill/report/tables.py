@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from twill.costs.notes import estimated
+from twill.costs.notes import Estimates
 from twill.ir.problem import Operation, Problem
 from twill.ir.schedule import Result, Solution
 from twill.report import facts
@@ -28,6 +28,7 @@ class CostNotes:
     """The sources of the numbers in the machine file."""
     lines: Mapping[str, str] = field(default_factory=dict[str, str])
     """The source line of each operation."""
+    estimates: Estimates = field(default_factory=dict[str, tuple[str, ...]])
 
 
 def operations(problem: Problem, solution: Solution | None, notes: CostNotes) -> Table:
@@ -40,8 +41,8 @@ def operations(problem: Problem, solution: Solution | None, notes: CostNotes) ->
     )
     order = sorted(range(len(problem.operations)), key=lambda v: (solution.start[v] if solution else 0, v))
     ops = tuple((problem.operations[v].id,) for v in order)
-    marked = any(estimated(source) for source in notes.sources.values())
-    note = "≈ marks costs with a number that the machine file calls an estimate." if marked else ""
+    marked = any(notes.estimates.values())
+    note = "≈ marks costs with a number that is an estimate: its source says which." if marked else ""
     return Table(head, tuple(_operation(problem.operations[v], v, solution, notes) for v in order), ops, note)
 
 
@@ -63,7 +64,7 @@ def _operation(op: Operation, v: int, solution: Solution | None, notes: CostNote
     line = str(op.location.line) if op.location else ""
     source = notes.sources.get(op.id, "")
     text = notes.lines.get(op.id, "")
-    cost = f"{'≈ ' if estimated(source) else ''}{notes.formulas.get(op.id, '')}"
+    cost = f"{'≈ ' if notes.estimates.get(op.id) else ''}{notes.formulas.get(op.id, '')}"
     return (op.id, op.name, line, text, *where, units, str(op.latency), str(op.issue), flags, cost, source)
 
 
