@@ -501,18 +501,27 @@ def dual_case(settings, M=8192, N=4096, K=4096):
     }
 
 
+FLASH_ATTENTION = {9: ("fa3", "flash_attn_interface"), 10: ("fa4", "flash_attn.cute")}
+"""By the GPU's compute capability: FlashAttention's version, as a peer's name, and its module."""
+
+
 def flash_attention(*tensors, causal=False):
-    """FlashAttention-3 on one batch, where it is installed: its output for tensors of (heads, length, width)."""
+    """This GPU's FlashAttention on one batch, by its name, where it is installed: its output for tensors of (heads, length, width)."""
+    import importlib
+
+    import torch
+
+    name, module = FLASH_ATTENTION[torch.cuda.get_device_capability()[0]]
     try:
-        from flash_attn_interface import flash_attn_func
+        attention = importlib.import_module(module).flash_attn_func
     except ImportError:
-        return None
+        return {}
 
     def forward():
-        found = flash_attn_func(*(x.transpose(-3, -2) for x in tensors), causal=causal)
+        found = attention(*(x.transpose(-3, -2) for x in tensors), causal=causal)
         return found[0] if isinstance(found, tuple) else found
 
-    return forward
+    return {name: forward}
 
 
 def attention_case(settings, heads=128, length=8192, tiles=1, causal=False):
@@ -540,14 +549,14 @@ def attention_case(settings, heads=128, length=8192, tiles=1, causal=False):
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
             torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
 
-    peers, flash = {"cudnn": cudnn}, flash_attention(q[None], k[None], v[None], causal=causal)
+    peers = {"cudnn": cudnn, **flash_attention(q[None], k[None], v[None], causal=causal)}
     return {
         "arguments": {"q": q, "k": k, "v": v, "o": o, "lse": lse, "scale": width**-0.5, "heads": heads, "length": length},
         "grid": (length // (tiles * settings["BLOCK_M"]), heads),
         "outputs": ["o", "lse"],
         "flops": 4 * heads * length**2 * width / (2 if causal else 1),
         "reference": reference,
-        "peers": peers if flash is None else {**peers, "fa3": flash},
+        "peers": peers,
     }
 
 
@@ -590,11 +599,9 @@ def backward_case(settings, heads=128, length=8192):
         return dict(zip(("dq", "dk", "dv"), zip(found, expected, strict=True), strict=True))
 
     rounded, peers = empty(dtype, heads, length, width), {"cudnn": lambda: torch.autograd.grad(o, leaves, do[None], retain_graph=True)}
-    flash = flash_attention(*leaves)
-    if flash is not None:
-        out = flash()
-        slope = do[None].transpose(-3, -2)
-        peers["fa3"] = lambda: torch.autograd.grad(out, leaves, slope, retain_graph=True)
+    for name, flash in flash_attention(*leaves).items():
+        out, slope = flash(), do[None].transpose(-3, -2)
+        peers[name] = lambda out=out, slope=slope: torch.autograd.grad(out, leaves, slope, retain_graph=True)
     tensors = {"q": q, "k": k, "v": v, "do": do, "dq": dq, "dk": dk, "dv": dv, "lse": lse, "delta": delta}
     return {
         "arguments": {**tensors, "scale": scale, "heads": heads, "length": length},
