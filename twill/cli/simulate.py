@@ -144,9 +144,10 @@ def _values(made: "Program", options: CommandOptions) -> None:
 
 
 def _interleavings(made: "Program") -> None:
-    from twill.simulate.explore import adversaries, explore, same
+    from twill.simulate.check import FEW
+    from twill.simulate.explore import LIMIT, adversaries, explore, same
 
-    explored = [explore(made, same(trips)) for trips in range(7)]
+    explored = [explore(made, same(trips), FEW if made.pairs else LIMIT) for trips in range(7)]
     runs = sum(adversaries(made, same(trips)) for trips in (16, 33))
     states = sum(one.states for one in explored)
     every = (

@@ -34,7 +34,7 @@ from dataclasses import dataclass, field
 from twill.ir.channels import Buffer, Channel, DependenceBarrier, OrderBarrier, SharedMemory, TensorTile
 from twill.ir.loop import Function, Module, Op, Type, Value
 from twill.ir.names import value_names, values
-from twill.ir.statements import Alternate, Pipelined, Statement, walk
+from twill.ir.statements import Alternate, BarrierWait, Pipelined, Statement, walk
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,6 +201,18 @@ class Program:
     def clustered(self) -> bool:
         """Whether two thread blocks are a cluster."""
         return self.pairs or self.cluster > 1
+
+    def of_pair(self, channel: Channel) -> bool:
+        """Whether a channel is full when both thread blocks of a pair have their tiles: MMAs alone read it.
+        What threads read too is full in each block, and the MMAs wait for a dependence barrier besides."""
+        return self.pairs and bool(channel.by_mma) and not channel.releasing
+
+    def joint(self, barrier: DependenceBarrier) -> bool:
+        """Whether MMAs of a pair wait for a dependence barrier: threads of both thread blocks arrive on the
+        first one's."""
+        waiter = next(group for group in self.groups if group.id == barrier.waiter)
+        waits = (it for it in walk(waiter.body) if isinstance(it, BarrierWait) and it.barrier == barrier.id)
+        return self.pairs and barrier.by == "threads" and any(it.issuer for it in waits)
 
     def shares(self, channel: Channel) -> bool:
         """Whether the blocks of a cluster load tiles of a channel for each other."""

@@ -33,6 +33,8 @@ IN_ALL = 40
 """Iterations of one loop in a problem, at most, unless it has fewer in none."""
 STATES = 20_000
 """Of the interleavings of one count, at most."""
+FEW = 2_000
+"""The same of a pair of thread blocks, which has more than can be explored."""
 LARGEST = 2048
 """Of the sizes that are tried."""
 EXTENTS = (512, 80)
@@ -80,12 +82,12 @@ def check(program: Program, report: Report = lambda what: None) -> Checked:
     for count in COUNTS:
         report(f"checking how the groups wait, {count} iterations")
         counts = same(count, around(program))
-        states += explore(program, counts, STATES).states
+        states += explore(program, counts, FEW if program.pairs else STATES).states
         if two_ways(group.body for group in program.groups):
             states += explore(program, counts, STATES, second=True).states
-        if program.cluster > 1:  # more than STATES soon; and blocks that load everything themselves
+        if program.clustered:  # and by adversaries; and blocks by themselves
             adversaries(program, counts)
-            states += explore(replace(program, cluster=1), counts, STATES).states
+            states += explore(replace(program, cluster=1, pairs=False), counts, STATES).states
         if program.tensor_memory:
             races(program, counts)
     runs = tuple(_runs(program, report))

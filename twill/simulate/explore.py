@@ -2,10 +2,10 @@
 
 Takes a program and trip counts; raises `HazardError` for a deadlock, a slot overwritten before it is
 consumed, a read before its write, a wrong phase, a signal lost. Thread blocks of a cluster that load tiles
-for each other run together. What a group does between two synchronizations with others affects no other group
-(`local` checks it), so only the interleavings of synchronizations matter; states are hashed and each is
-visited once. Larger counts are run by adversaries: each order of preference among the groups, and random
-choices.
+for each other, or whose MMAs are those of a pair, run together. What a group does between two
+synchronizations with others affects no other group (`local` checks it), so only the interleavings of
+synchronizations matter; states are hashed and each is visited once. Larger counts are run by adversaries:
+each order of preference among the groups, and random choices.
 """
 
 from collections.abc import Callable, Sequence
@@ -23,6 +23,8 @@ from twill.simulate.protocol import HazardError, Protocol, State
 
 PREFERENCES = 120
 """Orders of preference among groups that are run at most: all of five groups."""
+LIMIT = 200_000
+"""Of states, at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def synchronizations(
     return tuple(found)
 
 
-def explore(program: Program, counts: Counts, limit: int = 200_000, *, second: bool = False) -> Explored:
+def explore(program: Program, counts: Counts, limit: int = LIMIT, *, second: bool = False) -> Explored:
     """All interleavings, up to `limit` states; of the second part of branches with loops in both parts where
     that is asked for. Raises HazardError."""
     groups = _of_all_blocks(program, counts, second=second)
@@ -100,9 +102,11 @@ class _Running:
 def _of_all_blocks(program: Program, counts: Counts, *, second: bool = False) -> tuple[_Running, ...]:
     """The groups of each block of a cluster, or of the one block."""
     groups = synchronizations(program, counts, second=second)
+    blocks = 1 + program.clustered
+    protocols = [Protocol.of(program, block, blocks) for block in range(blocks)]
     return tuple(
-        _Running(Protocol.of(program, block, program.cluster), group, actions)
-        for block in range(program.cluster)
+        _Running(own, group, tuple(one for one in actions if not own.leaves(one)))
+        for own in protocols
         for group, actions in groups
     )
 

@@ -3,6 +3,9 @@
 Barriers are modelled as the hardware has them: a phase bit that flips when all arrivals are in, and waits for
 a parity. What a slot really holds and who has still to read it is kept beside them, so that a wait that
 passes when it should not is found out.
+
+Of a pair of thread blocks (`Program.pairs`) the first one issues the MMAs of both: it waits for the slots of
+both, and the completion of an MMA arrives in both blocks.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,6 +46,7 @@ what it will hold."""
 SlotStates = tuple[SlotState, ...]
 
 _NONE = frozenset[int]()
+_NONE_NAMED = frozenset[str]()
 _FRESH: SlotState = (0, _NONE, 0, _NONE, _NONE)
 
 
@@ -63,8 +67,8 @@ class State:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Protocol:
-    """The channels and orders of a program, by name; of one thread block, or of one of those that share
-    loads."""
+    """The channels and orders of a program, by name; of one thread block, of one of those that share loads,
+    or of one of a pair."""
 
     channels: Mapping[str, tuple[int, Channel]]
     orders: Mapping[str, tuple[int, OrderBarrier]]
@@ -76,6 +80,12 @@ class Protocol:
     """Of the cluster."""
     members: int = 0
     """What is added to the id of a group for the same one of the next block."""
+    pairs: bool = False
+    """The blocks are a pair."""
+    joint: frozenset[str] = _NONE_NAMED
+    """Dependence barriers that threads of both blocks of a pair arrive on (`Program.joint`)."""
+    of_pair: frozenset[str] = _NONE_NAMED
+    """Channels whose slots are full when those of both blocks are (`Program.of_pair`)."""
     arrivals: dict[tuple[str, int], frozenset[int]] = field(
         default_factory=dict[tuple[str, int], frozenset[int]]
     )
@@ -98,6 +108,9 @@ class Protocol:
             block,
             blocks,
             members,
+            program.pairs and blocks > 1,
+            frozenset(one.id for one in program.dependences if program.joint(one)),
+            frozenset(one.id for one in program.channels if program.of_pair(one)),
         )
 
     def initial(self) -> State:
@@ -122,6 +135,19 @@ class Protocol:
             case statement:
                 return effects(statement).shared
 
+    def leaves(self, action: Action) -> bool:
+        """Whether a block of a pair leaves an action to the first: MMAs, their completion, and waits before
+        them."""
+        match action.statement if self.pairs and self.block else None:
+            case ConsumerWait(channel=name):
+                return name in self.of_pair
+            case BarrierArrive(barrier=name):
+                return self.dependences[name][1].by == "mma"
+            case BarrierWait(issuer=issuer):
+                return issuer
+            case statement:
+                return isinstance(statement, MmaIssue)
+
     def ready(self, state: State, group: int, action: Action) -> bool:
         """Whether an action of a group need not wait."""
         match action.statement:
@@ -129,16 +155,15 @@ class Protocol:
                 number, slot, slots, channel = self._slot(state, name, action)
                 return slots[slot][2] % 2 != (number // channel.depth + 1) % 2
             case ConsumerWait(channel=name):
-                number, slot, slots, channel = self._slot(state, name, action)
-                return slots[slot][0] % 2 != number // channel.depth % 2
+                number, slot, _, channel = self._slot(state, name, action)
+                full = [state.slots[self._of_block(channel, one)][slot][0] for one in self._both(name)]
+                return all(phases % 2 != number // channel.depth % 2 for phases in full)
             case OrderBarrierWait(order=name):
                 return state.signals[self.orders[name][0]]
             case BarrierWait(barrier=name) as wait:
-                position, barrier = self.dependences[name]
-                number = action.awaited(wait)
-                slot = number % barrier.depth
-                completed = -(-(state.arrived[position] - slot) // barrier.depth)
-                return completed % 2 != number // barrier.depth % 2
+                barrier, number = self.dependences[name][1], action.awaited(wait)
+                phases = -(-(self._completed(state, name) - number % barrier.depth) // barrier.depth)
+                return phases % 2 != number // barrier.depth % 2
             case TensorMemorySync(half="wait"):
                 return self._member(group) not in state.met
             case _:
@@ -162,7 +187,8 @@ class Protocol:
             case MmaIssue(completion=MbarrierArrival(slots, phases)):
                 for slot in slots:
                     number = action.sequence(slot.channel, slot.iteration)
-                    state = self._released(state, group, slot.channel, number, ~group)
+                    for block in self._multiplied():
+                        state = self._released(state, group, slot.channel, number, ~group, block)
                 for phase in phases:
                     state = self._arrive(state, phase.barrier, action, phase.iteration)
                 return state
@@ -182,24 +208,48 @@ class Protocol:
 
     def _targets(self, channel: Channel) -> range:
         """The blocks whose slots of a channel a load fills, and to which a consumer releases them."""
-        shared = self.blocks > 1 and channel.multicast
-        return range(self.blocks) if shared else range(self.block, self.block + 1)
+        return range(self.blocks) if self.blocks > 1 and channel.multicast else self._alone
 
-    def _of_block(self, position: int, block: int) -> int:
-        """The position of the same channel in another block."""
-        return position + (block - self.block) * len(self.channels)
+    @property
+    def _alone(self) -> range:
+        return range(self.block, self.block + 1)
+
+    def _of_block(self, channel: Channel, block: int) -> int:
+        """The position of a channel in another block."""
+        return self.channels[channel.id][0] + (block - self.block) * len(self.channels)
+
+    def _multiplied(self) -> range:
+        """The blocks whose slots and barriers the MMAs of this one have to do with."""
+        return range(self.blocks) if self.pairs else self._alone
+
+    def _both(self, channel: str) -> range:
+        """The blocks whose slots of a channel a consumer waits for."""
+        return self._multiplied() if channel in self.of_pair else self._alone
+
+    def _counters(self, name: str, blocks: range) -> list[int]:
+        """Where arrivals on a dependence barrier are counted in some blocks."""
+        position = self.dependences[name][0]
+        return [position + (block - self.block) * len(self.dependences) for block in blocks]
+
+    def _completed(self, state: State, name: str) -> int:
+        """Iterations of which all have arrived that a dependence barrier of this block waits for."""
+        blocks = self._multiplied() if name in self.joint else self._alone
+        return min(state.arrived[one] for one in self._counters(name, blocks))
 
     def _arrive(self, state: State, name: str, action: Action, iteration: Iteration) -> State:
-        position, _ = self.dependences[name]
-        number, arrived = action.sequence(name, iteration), state.arrived[position]
-        if number != arrived:
-            raise HazardError(f"iteration {number} arrives on {name}, but {arrived} is next")
-        changed = (*state.arrived[:position], arrived + 1, *state.arrived[position + 1 :])
-        return State(state.slots, state.holds, state.signals, changed, state.met)
+        """Of this block's threads, or of MMAs of both."""
+        barrier, number = self.dependences[name][1], action.sequence(name, iteration)
+        if number - (least := self._completed(state, name)) >= barrier.depth:
+            raise HazardError(f"iteration {number} arrives on {name}, but the other block has {least}")
+        for position in self._counters(name, self._multiplied() if barrier.by == "mma" else self._alone):
+            if number != (arrived := state.arrived[position]):
+                raise HazardError(f"iteration {number} arrives on {name}, but {arrived} is next")
+            counts = (*state.arrived[:position], arrived + 1, *state.arrived[position + 1 :])
+            state = replace(state, arrived=counts)
+        return state
 
     def _checked_wait(self, state: State, name: str, number: int) -> State:
-        position, barrier = self.dependences[name]
-        arrived = state.arrived[position]
+        barrier, arrived = self.dependences[name][1], self._completed(state, name)
         if not number < arrived <= number + barrier.depth:
             raise HazardError(
                 f"the wait for iteration {number} of {name} is over when {arrived} iterations have arrived"
@@ -219,11 +269,7 @@ class Protocol:
 
     def _filled(self, state: State, group: int, channel: Channel, number: int, block: int) -> State:
         """A slot of a block, by a group of this block; full once all blocks that fill it have loaded."""
-        position, slot, name = (
-            self._of_block(self.channels[channel.id][0], block),
-            number % channel.depth,
-            channel.id,
-        )
+        position, slot, name = self._of_block(channel, block), number % channel.depth, channel.id
         held = state.holds[position][slot]
         full, arrived, empty, readers, loaded = state.slots[position][slot]
         reading = min((*readers, *self._own(arrived)), default=channel.consumers[0])
@@ -247,8 +293,14 @@ class Protocol:
         return self._changed(state, position, slot, (full + 1, arrived, empty, readers, _NONE), number)
 
     def _consumer_wait(self, state: State, group: int, name: str, action: Action) -> State:
-        number, slot, slots, channel = self._slot(state, name, action)
-        position = self.channels[name][0]
+        number, _, _, channel = self._slot(state, name, action)
+        for block in self._both(name):
+            state = self._acquired(state, group, channel, number, block)
+        return state
+
+    def _acquired(self, state: State, group: int, channel: Channel, number: int, block: int) -> State:
+        """A slot of a block."""
+        position, slot, name = self._of_block(channel, block), number % channel.depth, channel.id
         held = state.holds[position][slot]
         if held != number:
             what = "nothing" if held < 0 else f"tile {held}"
@@ -256,7 +308,7 @@ class Protocol:
                 f"group {group} acquires tile {number} of {name}, but the slot holds {what}: read before its"
                 " write"
             )
-        full, arrived, empty, readers, loaded = slots[slot]
+        full, arrived, empty, readers, loaded = state.slots[position][slot]
         if group in readers or arrived & {group, ~group} or group not in channel.consumers:
             raise HazardError(
                 f"group {group} acquires tile {number} of {name} twice, or is no consumer of it"
@@ -266,15 +318,14 @@ class Protocol:
         return self._changed(state, position, slot, (full, arrived, empty, readers | {group}, loaded), held)
 
     def _consumer_release(self, state: State, group: int, name: str, action: Action) -> State:
-        return self._released(
-            state, group, name, action.sequence(name, at(action.statement).iteration), group
-        )
+        number = action.sequence(name, at(action.statement).iteration)
+        return self._released(state, group, name, number, group, self.block)
 
-    def _released(self, state: State, group: int, name: str, number: int, arrival: int) -> State:
-        """By threads of a group, or by its MMAs, by sequence number; to all blocks that fill the
-        slot."""
-        position, channel = self.channels[name]
-        number = channel.fill(number)
+    def _released(self, state: State, group: int, name: str, number: int, arrival: int, block: int) -> State:
+        """A slot of a block, by threads of a group, or by its MMAs, by sequence number; to all blocks that
+        fill the slot."""
+        channel = self.channels[name][1]
+        number, position = channel.fill(number), self._of_block(channel, block)
         slot = number % channel.depth
         full, arrived, empty, readers, loaded = state.slots[position][slot]
         if group not in readers or state.holds[position][slot] != number:
@@ -286,18 +337,18 @@ class Protocol:
             readers = readers - {group}
         own = (full, arrived, empty, readers, loaded)
         state = self._changed(state, position, slot, own, number)
-        for block in self._targets(channel):
-            state = self._arrived(state, channel, slot, block, arrival, expected)
+        for one in [block] if self.pairs else self._targets(channel):
+            state = self._arrived(state, channel, slot, one, arrival, expected)
         return state
 
     def _arrived(
         self, state: State, channel: Channel, slot: int, block: int, arrival: int, expected: frozenset[int]
     ) -> State:
         """An arrival of this block on the empty barrier of a slot of a block."""
-        position = self._of_block(self.channels[channel.id][0], block)
+        position = self._of_block(channel, block)
         full, arrived, empty, readers, loaded = state.slots[position][slot]
         # In the other block, the groups of this one are those beyond its own.
-        arrived |= {arrival if block == self.block else arrival + self.members}
+        arrived |= {arrival if self.pairs or block == self.block else arrival + self.members}
         if arrived == expected:
             arrived, empty = _NONE, empty + 1
         held = state.holds[position][slot]

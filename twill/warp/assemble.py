@@ -211,6 +211,11 @@ def _notes(parts: Sequence[PlannedLoop], memory: SharedMemoryPlan) -> Iterable[s
                 f"channel {channel.id}: {' and '.join(shared)} in halves, each loaded by one thread block of"
                 " a cluster of two for both"
             )
+        if halves := [tensor.name for tensor in channel.tensors if tensor.halved is not None]:
+            yield (
+                f"channel {channel.id}: half of {' and '.join(halves)} in each thread block of a pair, whose"
+                " first block issues the MMAs of both"
+            )
     for buffer in memory.buffers:
         where = f"in the slots of {buffer.overlays}: {buffer.reason}" if buffer.overlays else "of its own"
         yield f"buffer {buffer.id}: {buffer.bytes} bytes, {where}"

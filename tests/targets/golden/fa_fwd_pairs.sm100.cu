@@ -2,7 +2,9 @@
 //
 // channel x: 1 slots of 32768 bytes, group 0 to (1,)
 // channel y_15: 6 slots of 16384 bytes, group 0 to (1,)
+// channel y_15: half of y_15 in each thread block of a pair, whose first block issues the MMAs of both
 // channel z: 5 slots of 16384 bytes, group 0 to (1,)
+// channel z: half of z in each thread block of a pair, whose first block issues the MMAs of both
 // channel shrink_29: 1 slots of 1024 bytes, group 2 to (3,)
 // buffer staging2: 16384 bytes, of its own
 // tensor memory acc_32: columns 0 to 127, 2 buffers

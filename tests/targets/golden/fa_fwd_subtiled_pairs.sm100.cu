@@ -3,7 +3,9 @@
 // channel x0: 1 slots of 32768 bytes, group 0 to (4,)
 // channel x1: 1 slots of 32768 bytes, group 0 to (5,)
 // channel y_24: 5 slots of 16384 bytes, group 0 to (4, 5)
+// channel y_24: half of y_24 in each thread block of a pair, whose first block issues the MMAs of both
 // channel z: 4 slots of 16384 bytes, group 0 to (6,)
+// channel z: half of z in each thread block of a pair, whose first block issues the MMAs of both
 // channel shrink_39: 1 slots of 1024 bytes, group 1 to (3,)
 // channel shrink_51: 1 slots of 1024 bytes, group 2 to (3,)
 // buffer x0.staging: 32768 bytes, in the slots of x0: loaded once, read by this group alone, whose loops are over

@@ -7,7 +7,7 @@ from typing import Protocol
 from twill.ir.loop import Op, TensorDesc
 from twill.ir.operands import At, Iteration, Read, Register, Write
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import BarrierWait, MmaIssue, Pipelined, walk
+from twill.ir.statements import MmaIssue, Pipelined, walk
 from twill.targets.cuda.copies import Hoisted
 from twill.targets.cuda.element_pairs import fused
 from twill.targets.cuda.elements import iteration, variable
@@ -142,10 +142,8 @@ class Emitter:
                 return [f"n > {when.offset}"] if when.offset >= self.least else []
 
     def of_pair(self, channel: str) -> bool:
-        """Whether a channel is full when both thread blocks of a pair have their tiles: MMAs alone read it.
-        What threads read too is full in each block, and the MMAs wait for a dependence barrier besides."""
-        one = self.program.channel(channel)
-        return self.program.pairs and bool(one.by_mma) and not one.releasing
+        """Whether a channel is full when both thread blocks of a pair have their tiles."""
+        return self.program.of_pair(self.program.channel(channel))
 
 
 def issues(group: WarpProgram) -> bool:
@@ -154,12 +152,8 @@ def issues(group: WarpProgram) -> bool:
 
 
 def pair_waits(program: Program, barrier: str) -> bool:
-    """Whether MMAs of a pair wait for a dependence barrier: threads of both blocks arrive on the first
-    one's."""
-    one = next(one for one in program.dependences if one.id == barrier)
-    waiter = next(group for group in program.groups if group.id == one.waiter)
-    waits = (it for it in walk(waiter.body) if isinstance(it, BarrierWait) and it.barrier == barrier)
-    return program.pairs and one.by == "threads" and any(it.issuer for it in waits)
+    """Whether MMAs of a pair wait for a dependence barrier of both thread blocks."""
+    return program.joint(next(one for one in program.dependences if one.id == barrier))
 
 
 def claims_by(program: Program) -> WarpProgram:
