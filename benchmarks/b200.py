@@ -176,18 +176,33 @@ that computes exponentials. That program is predicted to take 2701 cycles (2503)
 slot of 64 KB, for which the threads of both groups are held 512 cycles each, and which is released when all
 of it is read. Two tiles (fa_fwd_subtiled), which overlap, are the faster form.
 
-Clusters of two (`--pairs`) are refused for three kernels. In fa_bwd, B of the MMAs of scores and of their
-gradients is the block's own, keys and values, and the gradient of the queries is a sum over the keys of both
-blocks. A pair would have to hold its queries as B and exchange halves of the scores' gradients through
-distributed shared memory, as FlashAttention-4 does: another algorithm, which is not generated. (The exchange
-alone, by hand, is tests/emulate/exchange.cu: an MMA of 128 rows, 64 of each block, whose A both have computed
-in registers; it is executed, with its hazards.) It would pay:
-shared memory takes 3344 cycles of an iteration here (operands of MMAs 2048, the gradient of the queries
-1024, the scores' gradients 256), and the tensor core 2560. With half of B and half of that gradient for each
-block it would take about 2300 and the exchange, so that the tensor core would limit the loop. In
-fa_fwd_causal the blocks of a pair have different numbers of iterations. A pair would wait for the longer one
-and win nothing: the interval of fa_fwd_subtiled is 2308 in pairs too, which exponentials and the tensor core
-set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. fa_bwd_subtiled has tiles of 64 rows.
+Clusters of two (`--pairs`) are refused for three kernels. In fa_bwd the queries, and the gradients of the
+results, would be B, the same in both blocks, and a block's own keys and values A; but the gradient of the
+queries is a sum over the keys of both blocks. It would pay: shared memory takes 3344 cycles of an iteration
+here (operands of MMAs 2048, the gradient of the queries 1024, the scores' gradients 256), and the tensor core
+2560. With half of B and half of that gradient for each block it would take about 2300 and the exchange, so
+that the tensor core would limit the loop. A kernel has one `.cta_group` in all its tcgen05 instructions (PTX
+ISA), so that this MMA can not stay one of a single block. What a rule for it needs, which is not generated:
+
+1. An MMA whose K differs between the blocks (here keys) becomes one of 128 rows of both, with twice the K:
+   of the result each block has 64 rows, columns 64 and up in lanes 64 and up (PTX ISA, data path layout
+   B). Loads from tensor memory, the layout of the tile in TTGIR and the box and row of its store change
+   with it.
+2. Its A, computed in registers (the scores' gradients), is exchanged: a slot has 64 of the queries and the
+   keys of both blocks, of which each block's threads write half to each block, and its full barrier lies
+   in the first block. tests/emulate/exchange.cu has that by hand, executed with its hazards.
+3. Its B (the keys) is needed with all keys of both blocks and half of the columns, and as A of the scores
+   with all columns of a block's own: two tiles from two loads, whose coordinates are those of both
+   programs.
+4. A tile that is B of two MMAs along different axes (the queries: transposed for the scores, as it lies
+   for the gradient of the keys) is halved along both: two loads of half a tile each, no shared memory
+   saved.
+5. The model charges the stores to the other block, and halves what is read of B and stored of the result.
+
+In fa_fwd_causal the blocks of a pair have different numbers of iterations. A pair would wait for the longer
+one and win nothing: the interval of fa_fwd_subtiled is 2308 in pairs too, which exponentials and the tensor
+core set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. fa_bwd_subtiled has tiles of
+64 rows.
 
 With `--polynomial-exp2` the search has five forms of a loop to schedule. The values are as accurate as those
 of the instruction (1.17 ulp; CUDA documents 2 for `exp2f`), but not the same bits, so it is off unless given.
