@@ -1,6 +1,7 @@
 """`twill simulate` on a kernel: what it says, what it writes, what it refuses."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from tests.samples import figure1
 from twill import pipeline
 from twill.cli import progress, run
+from twill.costs import machine as machines
 from twill.diagnostics import TwillError
 from twill.files import write_graph
 from twill.targets.cuda import kernel
@@ -33,13 +35,22 @@ def test_a_kernel_is_simulated(tmp_path: Path, capsys: pytest.CaptureFixture[str
     ("arch", "said"),
     [
         ("sm100", "gemm/for.0: 512 to 768 cycles per iteration, as far as estimates allow"),
-        ("sm90", "estimates: none with a range in "),
+        ("sm90", "gemm/for.0: 1024 to 1024 cycles per iteration, as far as estimates allow"),
     ],
 )
 def test_what_estimates_allow_is_said(arch: str, said: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = GEMM.replace("sm90", arch)
     assert run(["simulate", path, "--arch", arch, "--no-persistent", "--ranges", "--arg", "K=192"]) == 0
     assert said in capsys.readouterr().out
+
+
+def test_a_machine_without_ranges(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = (machines.folder() / "h200.toml").read_text(encoding="utf-8")
+    path = tmp_path / "measured.toml"
+    path.write_text(re.sub(r"(?m)^between = .*\n", "", text), encoding="utf-8")
+    options = ["--machine", str(path), "--no-persistent", "--ranges", "--arg", "K=192"]
+    assert run(["simulate", GEMM, *options]) == 0
+    assert f"estimates: none with a range in {path}" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
