@@ -4,7 +4,7 @@
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain, islice
 
@@ -193,7 +193,10 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
         return begin.met(problem, options, made)
     count = len(problem.operations)
     late = _late(options.seconds, began)
-    rough = _rough(problem, options, begin, report, late) if count > LARGE and made is None else None
+    soon = _soon(problem, options, begin, report, began) if count <= STATED else ()
+    rough = None
+    if count > LARGE and made is None:
+        rough = _rough(problem, options, begin, report, late, soon=soon)
     if count > STATED:
         result = begin.undecided(problem, options, f"{count} operations are too many for a solver")
     else:
@@ -233,21 +236,39 @@ def _rough(
     report: Report,
     late: Callable[[], bool],
     patience: float = PATIENCE,
+    soon: Iterable[Solution] = (),
 ) -> Solution | None:
-    """A first answer, at an interval that is not the smallest: the better of two ways to construct one."""
-    from twill.modulo.constructive import rising, shifted
+    """A first answer, mostly at an interval that is not the smallest: the best of the ways to construct one
+    and of `soon`, the last ones of which are spared where one is at the lower bound."""
+    from twill.modulo.constructive import rising, shifted, slowly
     from twill.smt.symmetry import families
 
     if options.engine != "auto":
         return None
     joint, most = not options.modulo_only, begin.max_in_flight(options)
     alike = families(problem) if joint and len(problem.operations) <= SYMMETRIC else ()
+    lowest, *higher = slowly(begin.low)
     ways = (
         rising(problem, begin.low, begin.top, most, joint=joint, late=late),
-        shifted(problem, begin.low, most, alike, late),
+        shifted(problem, (lowest,), most, alike, late),
+        soon if alike else (),
+        shifted(problem, higher, most, alike, late),
     )
-    answers = [one for way in ways if (one := _first(problem, options, way, report, patience)) is not None]
-    return min(answers, key=lambda one: one.interval, default=None)
+    best: Solution | None = None
+    for way in ways:
+        one = None if best and best.interval == begin.low else _first(problem, options, way, report, patience)
+        best = min((x for x in (best, one) if x is not None), key=lambda x: x.interval, default=None)
+    return best
+
+
+def _soon(
+    problem: Problem, options: Options, begin: Start, report: Report, began: float
+) -> Iterator[Solution]:
+    """A schedule at the lower bound that quick probes of a solver find, if any; not verified."""
+    from twill.smt import search
+
+    found = search.at_bound(problem, options, report, begin, began)
+    yield from () if found is None else (found,)
 
 
 def _first(

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from random import Random
@@ -14,10 +15,13 @@ from twill import pipeline
 from twill.engine.partitions import partitions, under
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
+from twill.ir.schedule import Solution
 from twill.ir.search import Options
+from twill.modulo import constructive
 from twill.modulo.bounds import bounds
 from twill.modulo.constructive import rising, schedules, shifted
 from twill.modulo.simplest import proven
+from twill.modulo.start import start
 from twill.pipeline import solve
 from twill.smt import cpsat
 from twill.smt.symmetry import families
@@ -147,7 +151,7 @@ def test_copies_of_one_sub_tile_alternate() -> None:
     (case,) = cases(Inputs(spec, switched_off=ONE_NODE_EACH))
     problem, low = case.problem, bounds(case.problem).value
     alike = families(problem)
-    found = next(one for one in shifted(problem, low, 4, alike) if not check(problem, one))
+    found = next(one for one in shifted(problem, (low,), 4, alike) if not check(problem, one))
     assert found.interval == low
     wide = {i for i, op in enumerate(problem.operations) if op.warps == 4}
     (family,) = alike
@@ -157,7 +161,7 @@ def test_copies_of_one_sub_tile_alternate() -> None:
             continue
         apart = [found.start[op] - found.start[first] for op in same]
         assert apart == [k * found.interval // 8 for k in range(8)]
-    assert not list(shifted(problem, low, 4, ()))
+    assert not list(shifted(problem, (low,), 4, ()))
 
 
 def test_sub_tiles_are_dealt_to_the_groups_there_are() -> None:
@@ -261,3 +265,29 @@ def test_what_frees_registers_is_issued_first() -> None:
     limits = Limits(groups=1, registers_per_thread=100, registers_total=1 << 16)
     problem = Problem("tight", "toy", (Unit("alu"),), ops, edges, values, limits)
     assert any(not check(problem, found) for found in rising(problem, 10, 10, 1))
+
+
+def test_a_solver_is_probed_at_the_bound_before_copies_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of loops too large for complete models; and where the probe has an answer, no copies are constructed
+    above the bound."""
+    ops = [Operation(f"{k}{i}", k, (Reservation("alu", 1),), 1, 1, 4) for i in range(2) for k in "ab"]
+    edges = tuple(Edge(f"a{i}", f"b{i}", 1) for i in range(2))
+    problem = Problem("two", "toy", (Unit("alu"),), tuple(ops), edges, limits=Limits(groups=2))
+    begin, copies = start(problem, joint=True), Solution(4, (), ())
+    ways: list[list[Solution]] = []
+
+    def first(_problem: Problem, _options: Options, way: Iterable[Solution], *_: object) -> Solution | None:
+        ways.append(list(way))
+        return min(ways[-1], key=lambda one: one.interval, default=None)
+
+    def above(_problem: Problem, intervals: Sequence[int], *_: object) -> list[Solution]:
+        return [Solution(one, (), ()) for one in intervals if one > begin.low]
+
+    monkeypatch.setattr(constructive, "rising", lambda *_, **__: [Solution(9, (), ())])
+    monkeypatch.setattr(constructive, "shifted", above)
+    monkeypatch.setattr(pipeline, "_first", first)
+    for soon, count in ((copies,), 3), ((), 4):
+        ways.clear()
+        found = pipeline._rough(problem, Options(), begin, lambda _: None, lambda: False, soon=soon)
+        assert [begin.low, len(ways)] == [4, count]
+        assert found == (copies if soon else Solution(5, (), ()))

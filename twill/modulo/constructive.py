@@ -39,7 +39,8 @@ AHEAD = (1, 4)
 """Operations that a first answer chooses from: in order, or with others while one waits."""
 
 SPREAD, FINE = 1.25, 128
-"""Up to how many times the lowest interval copies are looked for, at intervals that rise by which part."""
+"""Up to how many times the lowest interval copies are looked for, at intervals that rise by which part of
+it."""
 
 REACH = 16
 """Times the lowest interval: a first answer is not looked for beyond."""
@@ -111,22 +112,27 @@ def _least(problem: Problem, labels: Labels | None) -> Time:
     return max((-(-time // capacity.get(machine, 1)) for machine, time in taken.items()), default=1)
 
 
+def slowly(low: Time) -> range:
+    """The intervals at which copies are looked for."""
+    return range(low, int(SPREAD * low) + 1, max(1, low // FINE))
+
+
 def shifted(
     problem: Problem,
-    low: Time,
+    intervals: Sequence[Time],
     in_flight: int,
     families: Sequence[Sequence[Sequence[int]]],
     late: Late = never,
 ) -> Iterator[Solution]:
-    """Schedules at intervals that rise slowly from `low`, in which the isomorphic parts of each of `families`
-    are copies of one, spread evenly over the interval: units that are almost full have room only so. It ends
-    when it is `late`."""
-    if not families or not _supported(problem, low, joint=True) or len(problem.operations) > LARGEST:
+    """Schedules at these rising intervals, in which the isomorphic parts of each of `families` are copies of
+    one, spread evenly over the interval: units that are almost full have room only so. It ends when it is
+    `late`."""
+    unfit = not intervals or not _supported(problem, intervals[0], joint=True)
+    if not families or unfit or len(problem.operations) > LARGEST:
         return
     orders = (range(len(problem.operations)), depth_first(problem))
     least = [(labels, _least(problem, labels)) for labels in _by_groups(problem)]
-    interval = low
-    while interval <= SPREAD * low:
+    for interval in intervals:
         fitting = [labels for labels, lowest in least if lowest <= interval]
         for labels, order in product(fitting, orders):
             if late():
@@ -135,7 +141,6 @@ def shifted(
             found = None if starts is None else _solution(problem, interval, starts, labels)
             if found is not None and found.in_flight(problem) <= in_flight:
                 yield found
-        interval += max(1, interval // FINE)
 
 
 def _supported(problem: Problem, interval: Time, joint: bool) -> bool:
