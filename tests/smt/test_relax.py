@@ -4,20 +4,24 @@ up."""
 from dataclasses import replace
 from random import Random
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.properties.oracle import TooLargeError, best
 from tests.properties.strategies import problems
 from tests.properties.test_monotone import monotone
-from twill.engine.probe import UNLIMITED, Feasible
+from twill.engine.probe import UNLIMITED, Feasible, Probe, Refuted, Unknown
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit, Use, Value
+from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
+from twill.modulo.start import start
 from twill.pipeline import solve
-from twill.smt import cpsat, sat
+from twill.smt import cpsat, projecting, sat, search
 from twill.smt.parts import independent, refute, stated
 from twill.smt.relax import projections
+from twill.smt.setting import Evidence
 
 
 def op(name: str, *units: str, issue: int = 0) -> Operation:
@@ -119,3 +123,25 @@ def test_pins_far_apart_are_searched_far_enough() -> None:
     assert result.status == "optimal"
     assert result.solution is not None
     assert result.solution.interval == 50
+
+
+def test_with_an_answer_few_iterations_in_flight_are_not_looked_at_in_vain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A projection that all iterations in flight solve at the lowest interval is dropped at once."""
+    problem = hidden_wait()
+    (registers,) = projections(problem)
+    begin = start(problem, joint=True)
+    setting = search._setting(problem, Options(), lambda _: None, begin, 4, None)
+    flights: list[int] = []
+
+    def attempt(_problem: Problem, _interval: int, in_flight: int, **_: object) -> Probe:
+        flights.append(in_flight)
+        return Probe(Refuted() if in_flight == refuted else Unknown(), "cpsat")
+
+    monkeypatch.setattr(projecting.cpsat, "attempt", attempt)
+    for refuted, answer in ((2, Solution(90, (), ())), (2, None), (4, Solution(90, (), ()))):
+        flights.clear()
+        evidence = Evidence(begin.low, 100, answer)
+        assert projecting.raise_by(setting, evidence, registers).evidence == evidence
+        assert (flights == [4]) == (answer is not None and refuted == 2)

@@ -93,7 +93,7 @@ def test_a_backward_pass_with_few_registers() -> None:
     assert slots.refute(case.problem, load, 3500, 4, Budget(600, 3.0)).refuted
 
 
-def test_half_of_a_gap_is_closed_before_the_long_proofs() -> None:
+def test_most_of_a_gap_is_closed_before_the_long_proofs() -> None:
     """Once brief proofs just below the answer have ended, and once only."""
     (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))
     begin = start(case.problem, joint=True)
@@ -103,7 +103,7 @@ def test_half_of_a_gap_is_closed_before_the_long_proofs() -> None:
     assert search._halved(setting, found, few) == (found, few)
     brief = replace(few, stage="brief", undecided=frozenset({3599}))
     evidence, agenda = search._halved(setting, found, brief)
-    assert evidence.low == (begin.low + 3599) // 2 + 1
+    assert evidence.low == (begin.low + 3 * 3599) // 4 + 1
     assert evidence.refuted[-1].by == slots.NAME
     assert search._halved(setting, evidence, agenda) == (evidence, agenda)
 

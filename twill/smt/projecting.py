@@ -39,7 +39,10 @@ class Raised:
 
 
 def raise_by(setting: Setting, evidence: Evidence, projection: Projection) -> Raised:
-    """Exclude what the projection refutes."""
+    """Exclude what the projection refutes. Once there is an answer, it has to refute the lowest interval for
+    all iterations in flight first: where few of them would end is of no use then."""
+    if evidence.best is not None and _lowest_refuted(setting, evidence, projection) is None:
+        return Raised(evidence)
     high, last = _least(setting, evidence, projection)
     if last is None:
         return Raised(evidence)
@@ -51,6 +54,12 @@ def raise_by(setting: Setting, evidence: Evidence, projection: Projection) -> Ra
         return Raised(evidence, hope)
     bound = replace(evidence.excluding(last), binding=(*evidence.binding, (projection, last.interval)))
     return Raised(bound, hope)
+
+
+def _lowest_refuted(setting: Setting, evidence: Evidence, projection: Projection) -> Refutation | None:
+    low, most = evidence.low, setting.in_flight
+    (probe,) = _probes(setting, projection, (low,), lambda _: most, WORK)
+    return _refutation(setting, projection, low, most, probe)
 
 
 def _least(setting: Setting, evidence: Evidence, projection: Projection) -> tuple[Time, Refutation | None]:

@@ -34,10 +34,7 @@ PROOF = 12.0
 """The same where the proof just below the answer is to settle it."""
 
 PARTS = 6.0
-"""The same for independent parts, which are decided soon or not at all ..."""
-
-BRIEF_PARTS = 4.0
-"""... and for a quick proof by them."""
+"""The same for independent parts, which are decided soon or not at all."""
 
 SLOTS = 48.0
 """The same for numbers of slots by cases of the partition."""
@@ -142,7 +139,7 @@ def _prove(race: Race, few_refuted: bool) -> Iterator[Step]:
     most, brief = race.setting.in_flight, race.stage != "full" and few_refuted
     if race.setting.decomposes:
         yield from (_projected(race, projection) for projection in race.binding)
-        yield from _in_parts(race, BRIEF_PARTS if brief else PARTS)
+        yield from _in_parts(race)
     shares = PROOF if race.stage == "full" else WHOLE
     if race.searches and race.setting.small:
         yield _whole(race, most, 2, shares)
@@ -215,14 +212,14 @@ def _projected(race: Race, projection: Projection) -> Step:
     return refute
 
 
-def _in_parts(race: Race, shares: float) -> Iterator[Step]:
+def _in_parts(race: Race) -> Iterator[Step]:
     """Independent parts: their refutation is the whole problem's, a schedule of them is not."""
     whole = independent(race.problem) if race.setting.small else None
     if whole is None:
         return
 
     def refuted(stop: Stop) -> Probe:
-        budget = race.setting.budget(shares * race.work, stop)
+        budget = race.setting.budget(PARTS * race.work, stop)
         probe = refute(whole, race.interval, race.setting.in_flight, budget)
         return probe if probe.refuted else NOTHING
 

@@ -15,9 +15,10 @@ from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Report
 from twill.modulo.start import MOST, Start, start
-from twill.smt import cpsat, slots
+from twill.smt import cpsat
 from twill.smt.cpsat import FINDING
 from twill.smt.early import early, soon
+from twill.smt.gap import by_slots
 from twill.smt.largest import largest
 from twill.smt.lowest import hopeless, lowest
 from twill.smt.outcome import outcome, time_note
@@ -43,9 +44,6 @@ NEAR = 16
 
 MIDWAY = 4
 """... with this part of a share."""
-
-SLOTS = 6.0
-"""Shares for the numbers of slots at the middle of what is left."""
 
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
@@ -170,7 +168,7 @@ class _Agenda:
     """The smallest interval that a projection, having refuted others, allowed for few iterations in
     flight."""
     halved: bool = False
-    """The middle was probed by numbers of slots, before the long proofs."""
+    """What is left was probed by numbers of slots, before the long proofs."""
 
 
 def _reached(setting: Setting, evidence: Evidence, *, best: bool) -> Evidence:
@@ -192,12 +190,15 @@ def _projections(setting: Setting) -> list[Projection]:
 def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     """Decide intervals until the gap is closed or the time is up."""
     agenda, pending = _Agenda(setting.work), _projections(setting)
-    evidence = _at_once(setting, largest(setting, evidence))
+    evidence = largest(setting, evidence)
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
-    if evidence.best is not before:
+    if evidence.best is not before and setting.alike and setting.problem.monotone:
+        while pending and evidence.open:
+            evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
         evidence, agenda = _settled(setting, evidence, agenda)
+        evidence = by_slots(setting, evidence)
     while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         evidence, agenda = _halved(setting, evidence, agenda)
@@ -219,20 +220,9 @@ def _first(setting: Setting, evidence: Evidence) -> Evidence:
     return lowest(setting, evidence) if evidence.open else evidence
 
 
-def _at_once(setting: Setting, evidence: Evidence) -> Evidence:
-    """Sub-tiles at the lowest interval, before any proof, where a rough answer is known already."""
-    if evidence.best is None or not (evidence.open and setting.alike):
-        return evidence
-    found = soon(setting, evidence)
-    if found is None:
-        return evidence
-    setting.tell("feasible", "cpsat", found.interval)
-    return evidence.found(found)
-
-
 def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
     """The interval just below an early answer for sub-tiles, which is mostly the best."""
-    if evidence.best is None or not (evidence.open and setting.alike and setting.problem.monotone):
+    if evidence.best is None or not evidence.open:
         return evidence, agenda
     evidence, agenda = _decide(setting, evidence, replace(agenda, stage="full"), evidence.high - 1)
     return evidence, replace(agenda, stage="few")
@@ -258,21 +248,10 @@ def _probed_midway(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tup
 
 
 def _halved(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
-    """The middle of what is left, by numbers of slots, before the long proofs begin: where these do not end
-    in time, half of the gap is closed."""
-    if agenda.halved or agenda.stage != "brief" or not agenda.undecided or not setting.decomposes:
+    """Most of what is left by numbers of slots, before the long proofs begin."""
+    if agenda.halved or agenda.stage != "brief" or not agenda.undecided:
         return evidence, agenda
-    load = slots.splits(setting.problem) if setting.small else None
-    middle, agenda = (evidence.low + evidence.high - 1) // 2, replace(agenda, halved=True)
-    if load is None:
-        return evidence, agenda
-    setting.tell("trying", slots.NAME, middle)
-    probe = slots.refute(
-        setting.problem, load, middle, setting.in_flight, setting.budget(SLOTS * agenda.work)
-    )
-    setting.tell(probe.what, probe.engine, middle)
-    refutation = probe.refutation(middle, setting.in_flight, below=True)
-    return (evidence.excluding(refutation) if refutation else evidence), agenda
+    return by_slots(setting, evidence), replace(agenda, halved=True)
 
 
 def _descended(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
