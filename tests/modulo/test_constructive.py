@@ -283,7 +283,10 @@ def test_a_solver_is_probed_at_the_bound_before_copies_above_it(monkeypatch: pyt
     def above(_problem: Problem, intervals: Sequence[int], *_: object) -> list[Solution]:
         return [Solution(one, (), ()) for one in intervals if one > begin.low]
 
-    monkeypatch.setattr(constructive, "rising", lambda *_, **__: [Solution(9, (), ())])
+    def in_order(*_: object, **__: object) -> list[Solution]:
+        return [Solution(9, (), ())]
+
+    monkeypatch.setattr(constructive, "rising", in_order)
     monkeypatch.setattr(constructive, "shifted", above)
     monkeypatch.setattr(pipeline, "_first", first)
     for soon, count in ((copies,), 3), ((), 4):
