@@ -4,8 +4,10 @@
 from dataclasses import replace
 from random import Random
 
+import pytest
+
 from tests.properties.tiny import tiny_problem
-from twill.engine.probe import Budget
+from twill.engine.probe import Budget, Probe, Refuted, Unknown
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem, Value
 from twill.ir.schedule import Solution
@@ -14,6 +16,7 @@ from twill.modulo.bounds import bounds
 from twill.modulo.start import start
 from twill.smt import conflict, cpsat, search, slots
 from twill.smt.cpsat import Tactics
+from twill.smt.gap import by_slots
 from twill.smt.setting import Evidence
 
 
@@ -103,9 +106,30 @@ def test_most_of_a_gap_is_closed_before_the_long_proofs() -> None:
     assert search._halved(setting, found, few) == (found, few)
     brief = replace(few, stage="brief", undecided=frozenset({3599}))
     evidence, agenda = search._halved(setting, found, brief)
-    assert evidence.low == (begin.low + 3 * 3599) // 4 + 1
+    assert evidence.low == (begin.low + 3599) // 2 + 1
     assert evidence.refuted[-1].by == slots.NAME
     assert search._halved(setting, evidence, agenda) == (evidence, agenda)
+    near = Evidence(begin.low, begin.top, Solution(begin.low + 9, (), ()), begin.refuted)
+    assert search._halved(setting, near, brief)[0] == near
+
+
+@pytest.mark.parametrize(("upper", "tried"), [(True, [3472, 3535]), (False, [3408, 3472])])
+def test_half_of_what_is_left_has_two_probes(
+    upper: bool, tried: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever one of them leaves open, the other one counts."""
+    (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))
+    begin = start(case.problem, joint=True)
+    setting = search._setting(case.problem, Options(), lambda _: None, begin, 4, None)
+    asked: list[int] = []
+
+    def refute(_problem: Problem, _load: Value, interval: int, *_: object) -> Probe:
+        asked.append(interval)
+        return Probe(Refuted() if interval == tried[0] else Unknown(), slots.NAME)
+
+    monkeypatch.setattr(slots, "refute", refute)
+    evidence = by_slots(setting, Evidence(3345, begin.top, Solution(3600, (), ())), upper=upper)
+    assert (sorted(asked), evidence.low) == (tried, tried[0] + 1)
 
 
 def test_small_loads_split_nothing() -> None:

@@ -15,16 +15,17 @@ WIDE = 64
 """... if that is at least this part of the interval."""
 
 
-def by_slots(setting: Setting, evidence: Evidence) -> Evidence:
-    """The middle of what is left, and the middle of its upper half, by numbers of slots."""
+def by_slots(setting: Setting, evidence: Evidence, *, upper: bool) -> Evidence:
+    """The middle of what is left, and the middle of its upper or lower half, by numbers of slots."""
     low, last = evidence.low, evidence.high - 1
     applies = evidence.open and evidence.best is not None and setting.decomposes and setting.small
     load = slots.splits(setting.problem) if applies else None
     if load is None or WIDE * (last - low) < last:
         return evidence
-    middles = ((low + last) // 2, (low + 3 * last) // 4)
-    for middle in middles:
-        setting.tell("trying", slots.NAME, middle)
+    middle, half = (low + last) // 2, last if upper else low
+    middles = sorted((middle, (middle + half) // 2))
+    for interval in middles:
+        setting.tell("trying", slots.NAME, interval)
 
     def probe(interval: Time) -> Probe:
         budget = setting.budget(SLOTS * setting.work)
@@ -32,8 +33,8 @@ def by_slots(setting: Setting, evidence: Evidence) -> Evidence:
 
     with ThreadPoolExecutor(min(len(middles), setting.options.jobs)) as pool:
         probes = tuple(pool.map(probe, middles))
-    for middle, one in zip(middles, probes, strict=True):
-        setting.tell("infeasible" if one.refuted else "timeout", one.engine, middle)
-        refutation = one.refutation(middle, setting.in_flight, below=True)
+    for interval, one in zip(middles, probes, strict=True):
+        setting.tell("infeasible" if one.refuted else "timeout", one.engine, interval)
+        refutation = one.refutation(interval, setting.in_flight, below=True)
         evidence = evidence.excluding(refutation) if refutation else evidence
     return evidence
