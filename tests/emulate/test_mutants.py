@@ -14,6 +14,7 @@ from twill.emulate.build import Request, run, wrong
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 
+ALONE = "gemm_persistent_independent"
 MUTANTS = {
     "no barrier after the initialization of mbarriers": ("gemm", r"bar\.sync\s+0;", ""),
     "no fence after the initialization of mbarriers": ("gemm", r"fence\.mbarrier_init\S+;", ""),
@@ -54,6 +55,14 @@ MUTANTS = {
         r"mov.b32 \1, \2;",
     ),
     "no barrier before staging is written": ("gemm_persistent", r"bar\.sync %r\d+, %r\d+;", ""),
+    "no proxy fence before rows are handed over": (ALONE, r"fence\.proxy\.async\S+;", ""),
+    "rows released before TMA has read them": (ALONE, r"cp\.async\.bulk\.wait_group\.read\S* \d;", ""),
+    "rows that are never handed over or released": (ALONE, r"mbarrier\.arrive\.shared::cta\.b64[^;]*;", ""),
+    "rows that are not waited for": (
+        ALONE,
+        r"mbarrier\.try_wait\S+ (\w+), \[[^;]*;",
+        r"setp.eq.u32 \1, 0, 0;",
+    ),
     "another tile": ("gemm", r"%ctaid\.x", "%ctaid.y"),
     "no tcgen05.fence before barriers": ("fa_fwd.sm100", r"tcgen05\.fence::before_thread_sync;", ""),
     "no tcgen05.fence behind barriers": ("fa_fwd.sm100", r"tcgen05\.fence::after_thread_sync;", ""),
@@ -83,7 +92,7 @@ def survives(kernel: str, ptx: str) -> bool:
     return wrong(other, run(other, Request(given, grid))) is None
 
 
-@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "gemm_persistent", "gemm.sm100"])
+@pytest.mark.parametrize("kernel", ["gemm", "fa_fwd", "gemm_persistent", ALONE, "gemm.sm100"])
 def test_what_is_not_changed_is_right(kernel: str) -> None:
     assert survives(kernel, text(kernel))
 

@@ -23,6 +23,7 @@ from tests.kernels.programs import (
     CLUSTERED,
     EXAMPLES,
     FORMS,
+    INDEPENDENT,
     INVARIANT,
     PAIRED,
     PASSED,
@@ -37,7 +38,7 @@ from twill.emulate.module import load
 from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
 
-OTHERS = (*FORMS, *INVARIANT, *CARRIED)
+OTHERS = (*FORMS, *INVARIANT, *CARRIED, *INDEPENDENT)
 SETS = {
     "hopper": (*EXAMPLES, *OTHERS),
     "clustered": CLUSTERED,

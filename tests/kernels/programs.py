@@ -158,6 +158,8 @@ CLUSTERED = tuple(
     )
 )
 """Kernels compiled for Hopper whose thread blocks share loads."""
+INDEPENDENT = ("gemm_persistent_independent",)
+"""Kernels compiled for Hopper whose warpgroups store tiles by themselves."""
 POLYNOMIAL = ("fa_fwd_subtiled_polynomial",)
 """Examples of whose exponentials a polynomial computes some."""
 BRAIN = {
@@ -186,7 +188,7 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     """The module of an example, or of one of the kernels in other forms, and its loops with their
     schedules."""
     name, arch, pairs = kernel.removesuffix(".sm100"), architecture(kernel), kernel in PAIRED
-    plain = re.sub("_(polynomial|divided|passed|pairs|clustered|random[0-9]+)$", "", name)
+    plain = re.sub("_(polynomial|divided|passed|pairs|clustered|independent|random[0-9]+)$", "", name)
     folder = "examples/ttgir" if plain in EXAMPLES else "tests/kernels/ttgir"
     path = f"{folder}/{plain}.{arch}.ttgir"
     found = cases(Inputs(path, arch=arch, exact_layouts=EXACT_LAYOUTS, pairs=pairs))
@@ -194,7 +196,8 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     for i, case in enumerate(found):
         schedules = _HERE / "schedules" / ("sm100" if arch == "sm100" else "")
         kept = f"reports/schedules/{plain}.for.{i}.json"
-        searched = BRAIN[kernel][0] if kernel in BRAIN else name.removesuffix("_clustered")
+        own = re.sub("_(clustered|independent)$", "", name)
+        searched = BRAIN[kernel][0] if kernel in BRAIN else own
         path = kept if name in DIVIDED else str(schedules / f"{searched}.for.{i}.json")
         result = read_schedule(load(path), path).result
         assert case.loop
@@ -213,7 +216,8 @@ def architecture(kernel: str) -> str:
 
 @cache
 def program(kernel: str) -> Program:
-    options = Options(pairs=kernel in PAIRED, cluster=2 if kernel in CLUSTERED else 1)
+    cluster, independent = 2 if kernel in CLUSTERED else 1, kernel in INDEPENDENT or None
+    options = Options(pairs=kernel in PAIRED, cluster=cluster, independent=independent)
     return lower(*loops(kernel), target(architecture(kernel)), options)
 
 

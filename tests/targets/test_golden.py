@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.kernels.programs import DIVIDED, EXAMPLES, FORMS, program
+from tests.kernels.programs import DIVIDED, EXAMPLES, FORMS, INDEPENDENT, program
 from twill.targets.hopper import source
 
 NOTHING = {
@@ -22,7 +22,7 @@ NOTHING = {
 }
 
 
-@pytest.mark.parametrize("kernel", [*EXAMPLES, *DIVIDED, *FORMS])
+@pytest.mark.parametrize("kernel", [*EXAMPLES, *DIVIDED, *FORMS, *INDEPENDENT])
 def test_the_cuda_of_a_kernel(kernel: str, golden: Callable[[str, str], None]) -> None:
     golden(f"{kernel}.cu", source(program(kernel)))
 

@@ -239,6 +239,14 @@ program_options = _group(
         " computes.  [default: what is predicted to be faster]",
     ),
     _option(
+        "--independent-warpgroups/--no-independent-warpgroups",
+        "independent",
+        default=None,
+        help="Hopper, persistent kernels: the warpgroups of a group stage tiles by themselves, alternately in"
+        " the same shared memory, and a warp of its own stores them.  [default: what is predicted to be"
+        " faster]",
+    ),
+    _option(
         "--dynamic",
         is_flag=True,
         help="With --persistent: thread blocks claim tiles as they run (Blackwell: cluster launch control).",
@@ -377,6 +385,7 @@ def generate_options(options: CommandOptions) -> "GenerateOptions":
         cluster=options["cluster"],
         dynamic=options["dynamic"],
         multistage=options["multistage"],
+        independent=options["independent"],
     )
     return GenerateOptions(
         time_limit=options["time_limit"], schedules=options["schedules"], lowering=lowering

@@ -26,6 +26,7 @@ from twill.generation.generated import (
     warned,
 )
 from twill.generation.given import divided_waits, fitting, given, refuse_foreign
+from twill.generation.independent import independent
 from twill.generation.loop_nest import NoScheduleError
 from twill.generation.multistage import as_written, multistage
 from twill.generation.refusals import refusals
@@ -249,11 +250,16 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def loading(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, multistage=True))
 
+    def storing(tried: Sequence[Case]) -> Attempt:
+        return _attempt(tried, session, replace(lowering, independent=True))
+
     if lowering.multistage:
         found = as_written(stated, found) or found
     one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
     if lowering.multistage is None and not session.kept:
         one = multistage(one, loading, lambda: as_written(stated, found))
+    if lowering.independent is None and lowering.tiles is None:
+        one = independent(one, storing)
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)
     inputs = replace(inputs, order=stated.order, pairs=stated.pairs)

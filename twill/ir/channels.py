@@ -29,6 +29,9 @@ class SlotTensor:
     multicast: int | None = None
     """TMA loads the tile in two halves along this axis. Each block of a cluster (`Program.cluster`) loads
     one, the first block the first half, into the slots of both blocks."""
+    first_row: int | None = None
+    """Where one warpgroup of an independent group fills the slot (`ir.program.WarpProgram.independent`): the
+    slot holds `shape[-2]` rows of the tile that a statement names, from this one on. None: all of it."""
 
     @property
     def box(self) -> tuple[int, ...]:
@@ -96,6 +99,25 @@ class Channel:
     def slot_owner(self) -> str:
         """The channel that its slots and barriers belong to."""
         return slot_owner(self.id, self.sharers)
+
+    @property
+    def by_warpgroup(self) -> bool:
+        """Whether warpgroups of an independent group fill the slots alternately, one group releases them, and
+        there are no more slots than warpgroups.
+
+        Each of the channels that share the slots then has one full and one empty barrier of its own, with a
+        phase for each of its fills. ConsumerRelease arrives on the empty barrier of the channel that fills
+        the slot next. The fill of sequence number n waits for phase n of its empty barrier, n - 1 where the
+        first one finds a slot that nobody has filled; ConsumerWait for phase n of its full barrier. A barrier
+        of the slot could have completed several phases since a warpgroup last waited, and their parities
+        repeat.
+        """
+        return any(tensor.first_row is not None for tensor in self.tensors)
+
+    @property
+    def barriers(self) -> int:
+        """Pairs of a full and an empty barrier that it has, or shares."""
+        return len(self.sharers) if self.by_warpgroup else self.depth
 
     def fill(self, number: int) -> int:
         """The number of a fill among all fills of the slots, from its sequence number in this channel. Slot

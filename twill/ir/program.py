@@ -49,6 +49,17 @@ class Variable:
 
 
 @dataclass(frozen=True, slots=True)
+class Warpgroup:
+    """One of the warpgroups of an independent group."""
+
+    group: int
+    """Id of the group in the program that is generated."""
+    index: int
+    number: int
+    """How many warpgroups the group has."""
+
+
+@dataclass(frozen=True, slots=True)
 class WarpProgram:
     """What one group of warps does."""
 
@@ -64,6 +75,13 @@ class WarpProgram:
     only_moves: bool = False
     """It loads and stores: no tile stays in its registers, and its threads share the elements of one
     evenly."""
+    independent: bool = False
+    """Its warpgroups do not wait for each other: each executes the body by itself, for its 64 rows of every
+    tile. No barrier of the group is in it. Where it fills channels that share slots, a statement names that
+    of warpgroup 0, and those of the others follow it. Simulators run each warpgroup
+    (`twill.simulate.warpgroups`)."""
+    of: "Warpgroup | None" = None
+    """In a simulator: which warpgroup of an independent group it is."""
 
     @property
     def multistage(self) -> bool:

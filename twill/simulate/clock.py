@@ -4,15 +4,16 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from twill.ir.loop import Op, Tensor
 from twill.ir.problem import Problem
-from twill.ir.program import Program
+from twill.ir.program import Program, Warpgroup
 from twill.ir.schedule import WARPGROUP
 from twill.ops.mma import depth
 from twill.simulate.actions import Action
 from twill.simulate.passing import Passing, passing, staged
 from twill.simulate.protocol import Protocol, State
-from twill.simulate.times import Costs, Event, Paces, Transfer
-from twill.warp.dataflow import MMAS
+from twill.simulate.times import Costs, Event, Paces, Storing, Transfer
+from twill.warp.dataflow import MMAS, STORES
 from twill.warp.tasks import Scheduled
 
 
@@ -24,6 +25,7 @@ class Group:
     member: int
     """Which of the group's warpgroups."""
     members: int
+    """Warpgroups that wait for each other."""
     actions: list[Action]
     done: int = 0
     now: float = 0.0
@@ -38,10 +40,21 @@ class Group:
     mixed: set[int] = field(default_factory=set[int])
     """Actions that were executed between the instructions of an MMA before them."""
 
+    reading: float = 0.0
+    """Until when TMA reads what the group has started to store."""
+    of: Warpgroup | None = None
+    """Which warpgroup of an independent group it is."""
+
+    @property
+    def parts(self) -> int:
+        """Warpgroups among which its tiles are divided."""
+        return self.of.number if self.of else self.members
+
     @property
     def track(self) -> str:
-        first = WARPGROUP * self.member
-        return f"group {self.id}" + (f" warps {first}-{first + WARPGROUP - 1}" if self.members > 1 else "")
+        group, place = (self.of.group, self.of.index) if self.of else (self.id, self.member)
+        first = WARPGROUP * place
+        return f"group {group}" + (f" warps {first}-{first + WARPGROUP - 1}" if self.parts > 1 else "")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,9 +74,15 @@ class Model:
     """Register tiles that pass from group to group, by channel."""
     staging: Mapping[str, float]
     """Cycles for which a group writes a tile that another warp stores, by channel."""
+    stores: Storing | None
+    """Of tiles outside of the loops; None: they take no time."""
+    tiles: Mapping[int, Tensor]
+    """That are stored by TMA, by operation."""
 
     @staticmethod
-    def of(program: Program, loops: Sequence[Scheduled], costs: Costs, paces: Paces) -> "Model":
+    def of(
+        program: Program, loops: Sequence[Scheduled], costs: Costs, paces: Paces, stores: Storing | None
+    ) -> "Model":
         mmas = [op for op in program.function.walk() if op.name in MMAS]
         return Model(
             Protocol.of(program),
@@ -78,12 +97,19 @@ class Model:
             {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
             passing(program, loops),
             staged(program, loops),
+            stores,
+            {op.index: _tile(op) for op in program.function.walk() if op.name in STORES},
         )
 
     def scale(self, action: Action) -> float:
         """Cycles of a unit of time in the action's loop."""
         problem = self.problems.get(action.loop)
         return problem.resolution.cycles_per_unit if problem else 1.0
+
+
+def _tile(op: Op) -> Tensor:
+    """The tile that an operation stores."""
+    return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
 @dataclass(slots=True)
@@ -123,6 +149,10 @@ class Clock:
     """How many of a group's warpgroups have executed its action of that number."""
     events: list[Event] = field(default_factory=list[Event])
     transfers: list[Transfer] = field(default_factory=list[Transfer])
+    came: dict[tuple[int, int], dict[int, float]] = field(
+        default_factory=dict[tuple[int, int], dict[int, float]]
+    )
+    """When warpgroups of a group came to its action of that number, where they synchronize."""
     steps: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """When each warpgroup executed the latest step of an operation, by track."""
 

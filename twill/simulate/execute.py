@@ -7,14 +7,25 @@ computes with NaN.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import assert_never
 
 import numpy as np
 
+from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op, Token, Value
-from twill.ir.operands import ONCE, Accumulator, At, Iteration, OperandLocation, Read, Register, TensorMemory
+from twill.ir.operands import (
+    ONCE,
+    Accumulator,
+    At,
+    Iteration,
+    OperandLocation,
+    Read,
+    Register,
+    Slot,
+    TensorMemory,
+)
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import (
     SLICES,
@@ -56,6 +67,7 @@ from twill.simulate.global_memory import Memory
 from twill.simulate.interpret import Scope, execute
 from twill.simulate.operations import run as combined
 from twill.simulate.protocol import HazardError, Protocol, State
+from twill.simulate.warpgroups import by_warpgroup
 
 Slots = dict[tuple[str, int, int], Operand]
 """What lies in shared memory, by channel, slot and tensor: an array, or a function that gives it when it
@@ -115,6 +127,7 @@ def run(
 ) -> None:
     """Execute one thread block; of the groups that can go on, the first in `prefer` does. Raises HazardError
     and TwillError."""
+    program = by_warpgroup(program)
     ops = {op.index: op for op in program.function.walk()}
     block = _Block(program, Scope(ops, arguments, memory, grid), memory, grid)
     protocol = Protocol.of(program)
@@ -182,7 +195,32 @@ def _producer_store(group: _Group, action: Action, it: ProducerStore) -> None:
     slot = _slot(group, action, it.channel, it.at.iteration)
     _acquire(group, action, it.channel, it.at)
     values = _computed(group, action, it.ops, it.reads)
-    group.block.slots.update({(*slot, i): values[value] for i, value in enumerate(it.values)})
+    tensors = group.block.program.channel(it.channel).tensors
+    group.block.slots.update(
+        {(*slot, i): _rows(tensors[i], values[value]) for i, value in enumerate(it.values)}
+    )
+
+
+def _rows(tensor: SlotTensor, tile: Operand) -> Operand:
+    """What a slot holds of a tile."""
+    if tensor.first_row is None:
+        return tile
+    return tile[..., tensor.first_row : tensor.first_row + tensor.shape[-2], :]
+
+
+def _store_tile(group: _Group, action: Action, it: StoreTile) -> None:
+    """A whole tile; or the rows of it that a slot holds."""
+    slots = [read.location for read in it.reads if isinstance(read.location, Slot)]
+    tensors = [group.block.program.channel(one.channel).tensors[one.tensor] for one in slots]
+    tensor = next((one for one in tensors if one.first_row is not None), None)
+    if tensor is None:
+        _computed(group, action, it.ops, it.reads)
+        return
+    op, values = group.block.program.op(it.ops[-1]), _computed(group, action, it.ops[:-1], it.reads)
+    descriptor, tile, *corner = (values[operand.id] for operand in op.operands)
+    corner[-2] = corner[-2] + tensor.first_row
+    box = replace(descriptor, block=(*descriptor.block[:-2], *tensor.shape[-2:]))
+    values.evaluated(op, [box, tile, *corner])
 
 
 def _await(group: _Group, pending: int) -> None:
@@ -198,8 +236,8 @@ def _act(group: _Group, action: Action) -> None:
         case Compute(ops=ops, reads=reads, writes=writes):
             values = _computed(group, action, ops, reads)
             group.registers.update((write.register, values[write.value]) for write in writes)
-        case StoreTile(ops=ops, reads=reads):
-            _computed(group, action, ops, reads)
+        case StoreTile() as store:
+            _store_tile(group, action, store)
         case InitializeCarried(value=value, source=source, register=register):
             group.registers[register] = _scope(group, action, [Read(value, source)] if source else [])[value]
         case LocalLoad(value=value, source=source, register=register):

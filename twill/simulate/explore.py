@@ -20,6 +20,7 @@ from twill.ir.statements import BarrierPhase, For, Pipelined, While
 from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.local import check
 from twill.simulate.protocol import HazardError, Protocol, State
+from twill.simulate.warpgroups import by_warpgroup
 
 PREFERENCES = 120
 """Orders of preference among groups that are run at most: all of five groups."""
@@ -49,6 +50,7 @@ def synchronizations(
 ) -> tuple[tuple[int, tuple[Action, ...]], ...]:
     """For each group, the actions that synchronize it with others, after its own rules have been checked.
     Raises HazardError."""
+    program = by_warpgroup(program)
     protocol, taken = Protocol.of(program), toward_loops([one.body for one in program.groups], second=second)
     found = list[tuple[int, tuple[Action, ...]]]()
     for group in program.groups:
@@ -101,6 +103,7 @@ class _Running:
 
 def _of_all_blocks(program: Program, counts: Counts, *, second: bool = False) -> tuple[_Running, ...]:
     """The groups of each block of a cluster, or of the one block."""
+    program = by_warpgroup(program)
     groups = synchronizations(program, counts, second=second)
     blocks = 1 + program.clustered
     protocols = [Protocol.of(program, block, blocks) for block in range(blocks)]

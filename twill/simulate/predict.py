@@ -18,6 +18,7 @@ from twill.simulate.control import cycles
 from twill.simulate.explore import same
 from twill.simulate.passing import Passing, passing
 from twill.simulate.report import Steady, steady
+from twill.simulate.stored import storing
 from twill.simulate.timed import run
 from twill.simulate.times import Costs, Event, Pace, Paces, Run
 from twill.warp.tasks import Scheduled
@@ -119,6 +120,23 @@ def block_time(program: Program, loops: Sequence[Scheduled], trips: int | Mappin
     counts = same(trips, 1) if isinstance(trips, int) else partial(_counted, trips)
     done = run(program, loops, counts, Costs.of(loops[0].machine), paces(loops))
     return max(event.end for event in done.events)
+
+
+FEW, MANY = 4, 8
+"""Tiles of a thread block, in the runs that `tile_time` compares."""
+
+
+def tile_time(program: Program, loops: Sequence[Scheduled], trips: int) -> float:
+    """Machine cycles from tile to tile of a kernel whose loops have so many iterations for each tile, stores
+    behind the loops included. Raises HazardError where the program stands still."""
+    machine, costed = loops[0].machine, paces(loops)
+    stores = storing(program, machine)
+
+    def end(tiles: int) -> float:
+        done = run(program, loops, same(trips, tiles), Costs.of(machine), costed, stores)
+        return max(event.end for event in done.events)
+
+    return (end(MANY) - end(FEW)) / (MANY - FEW)
 
 
 def _counted(trips: Mapping[int, int], loop: Pipelined | For | While) -> int:

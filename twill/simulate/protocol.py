@@ -63,6 +63,8 @@ class State:
     """How many iterations have arrived on each dependence barrier."""
     met: frozenset[int] = frozenset()
     """Groups that have arrived at a `TensorMemorySync` and wait for the others."""
+    phases: tuple[tuple[int, int], ...] = ()
+    """Of each channel that warpgroups fill alternately: completed phases of its full and empty barriers."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,6 +88,8 @@ class Protocol:
     """Dependence barriers that threads of both blocks of a pair arrive on (`Program.joint`)."""
     of_pair: frozenset[str] = _NONE_NAMED
     """Channels whose slots are full when those of both blocks are (`Program.of_pair`)."""
+    alternate: Mapping[str, int] = field(default_factory=dict[str, int])
+    """Channels that warpgroups fill alternately, with their places in `State.phases`."""
     arrivals: dict[tuple[str, int], frozenset[int]] = field(
         default_factory=dict[tuple[str, int], frozenset[int]]
     )
@@ -111,6 +115,7 @@ class Protocol:
             program.pairs and blocks > 1,
             frozenset(one.id for one in program.dependences if program.joint(one)),
             frozenset(one.id for one in program.channels if program.of_pair(one)),
+            {one.id: i for i, one in placed([one for one in program.channels if one.by_warpgroup])},
         )
 
     def initial(self) -> State:
@@ -123,6 +128,7 @@ class Protocol:
             holds * self.blocks,
             signals * self.blocks,
             (0,) * (len(self.dependences) * self.blocks),
+            phases=((0, 0),) * (len(self.alternate) * self.blocks),
         )
 
     def concerns(self, action: Action) -> bool:
@@ -151,6 +157,8 @@ class Protocol:
     def ready(self, state: State, group: int, action: Action) -> bool:
         """Whether an action of a group need not wait."""
         match action.statement:
+            case ProducerStore(channel=name) | ConsumerWait(channel=name) if name in self.alternate:
+                return self._ready_alternately(state, action, self.channels[name][1])
             case ProducerLoad(channel=name) | ProducerStore(channel=name):
                 number, slot, slots, channel = self._slot(state, name, action)
                 return slots[slot][2] % 2 != (number // channel.depth + 1) % 2
@@ -169,8 +177,35 @@ class Protocol:
             case _:
                 return True
 
+    def _ready_alternately(self, state: State, action: Action, channel: Channel) -> bool:
+        """The same of a channel that warpgroups fill alternately."""
+        number = action.sequence(channel.id, at(action.statement).iteration)
+        full, empty = state.phases[self.alternate[channel.id]]
+        if isinstance(action.statement, ConsumerWait):
+            return full % 2 != number % 2
+        return empty % 2 != (number - (channel.fill(0) < channel.depth)) % 2
+
     def after(self, state: State, group: int, action: Action) -> State:
         """The state after an action that is ready. Raises HazardError."""
+        made = self._after(state, group, action)
+        match action.statement:
+            case ProducerStore(channel=name) if name in self.alternate:
+                return self._phase(made, name, 1, 0)
+            case ConsumerRelease(channel=name) if name in self.alternate:
+                _, channel = self.channels[name]
+                following = (channel.fill(0) + channel.depth) % len(channel.sharers)
+                return self._phase(made, channel.sharers[following], 0, 1)
+            case _:
+                return made
+
+    def _phase(self, state: State, channel: str, full: int, empty: int) -> State:
+        """With phases of a channel's own barriers completed."""
+        place = self.alternate[channel]
+        before = state.phases[place]
+        own = (before[0] + full, before[1] + empty)
+        return replace(state, phases=(*state.phases[:place], own, *state.phases[place + 1 :]))
+
+    def _after(self, state: State, group: int, action: Action) -> State:
         match action.statement:
             case ProducerLoad(channel=name) | ProducerStore(channel=name):
                 return self._producer_load(state, group, name, action)
@@ -368,12 +403,12 @@ class Protocol:
             new = (*holds[position][:slot], held, *holds[position][slot + 1 :])
             holds = (*holds[:position], new, *holds[position + 1 :])
         all_slots = (*state.slots[:position], own, *state.slots[position + 1 :])
-        return State(all_slots, holds, state.signals, state.arrived, state.met)
+        return State(all_slots, holds, state.signals, state.arrived, state.met, state.phases)
 
     def _signal(self, state: State, name: str, value: bool) -> State:
         position = self.orders[name][0]
         signals = (*state.signals[:position], value, *state.signals[position + 1 :])
-        return State(state.slots, state.holds, signals, state.arrived, state.met)
+        return State(state.slots, state.holds, signals, state.arrived, state.met, state.phases)
 
     def _own(self, arrivals: Iterable[int]) -> frozenset[int]:
         """The groups of a block whose arrivals some are, by threads or MMAs."""

@@ -31,6 +31,7 @@ from twill.ir.statements import (
 from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.explore import Counts
 from twill.simulate.protocol import HazardError, Protocol
+from twill.simulate.warpgroups import by_warpgroup
 
 SLOTS = "the slots of "
 """What slots in which tiles are staged are called here."""
@@ -77,6 +78,7 @@ class _Run:
 
 def races(program: Program, counts: Counts) -> int:
     """How many accesses to tensor memory were compared. Raises HazardError."""
+    program = by_warpgroup(program)
     run, protocol = _Run(program), Protocol.of(program)
     taken = toward_loops([group.body for group in program.groups])
     left = {group.id: list(unfold(group.body, counts, taken))[::-1] for group in program.groups}

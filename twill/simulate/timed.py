@@ -7,7 +7,7 @@ tile). An operation starts when its warpgroup has come to it and its operands ar
 problem's edges), and goes on in small steps, each as fast as the tensor core lets it and when its unit is
 free, and slower beside another warpgroup that computes; the tensor core and TMA work on while the warpgroup
 goes on, the issue of an MMA that is waited for by number (wgmma) holds it once it is too far ahead. Code
-outside of the loops takes no time.
+outside of the loops takes no time, except for stores whose costs are given (`stored`).
 """
 
 import heapq
@@ -30,13 +30,16 @@ from twill.ir.statements import (
     ProducerLoad,
     ProducerStore,
     StoreTile,
+    StoreWait,
     TensorMemorySync,
 )
 from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.clock import Clock, Group, Model, arrive
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError
-from twill.simulate.times import Costs, Event, Paces, Run, Transfer
+from twill.simulate.stored import from_slot, stage, together, write
+from twill.simulate.times import Costs, Event, Paces, Run, Storing, Transfer
+from twill.simulate.warpgroups import by_warpgroup
 from twill.simulate.working import issue, shared_from, work
 from twill.warp.tasks import Scheduled
 
@@ -50,16 +53,23 @@ def simulate(
 
 
 def run(
-    program: Program, loops: Sequence[Scheduled], counts: Counts, costs: Costs, paces: Paces | None = None
+    program: Program,
+    loops: Sequence[Scheduled],
+    counts: Counts,
+    costs: Costs,
+    paces: Paces | None = None,
+    stores: Storing | None = None,
 ) -> Run:
-    """The same, with what passes through the channels. Raises HazardError."""
-    model = Model.of(program, loops, costs, paces or {})
+    """The same, with what passes through the channels, and with the time of some stores behind the loops.
+    Raises HazardError."""
+    program = by_warpgroup(program)
+    model = Model.of(program, loops, costs, paces or {}, stores)
     clock = Clock(model, model.protocol.initial())
     groups, taken = list[Group](), toward_loops([one.body for one in program.groups])
     for warps in program.groups:
         members = max(1, warps.warps // WARPGROUP)
         groups += [
-            Group(warps.id, member, members, list(unfold(warps.body, counts, taken)))
+            Group(warps.id, member, members, list(unfold(warps.body, counts, taken)), of=warps.of)
             for member in range(members)
         ]
     _run(clock, groups)
@@ -96,6 +106,8 @@ def _held_back(clock: Clock, group: Group, action: Action) -> bool:
     """What the first warpgroup of a group has passed, the others pass too; all of them arrive where groups
     synchronize."""
     protocol = clock.model.protocol
+    if isinstance(action.statement, StoreTile) and action.loop is None:
+        return not together(clock, group, action.statement)
     if isinstance(action.statement, TensorMemorySync) and action.statement.half == "wait":
         arrived = clock.passed[group.id, group.done - 1] == group.members
         return not (arrived and protocol.ready(clock.state, group.id, action))
@@ -161,6 +173,7 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
             if ops and action.loop is not None and not work(clock, group, action, node):
                 return False
             _pass_on(clock, group, action, name)
+            write(clock, group, name)
             _producer_load(clock, group, action, name)
         case ConsumerWait() as wait:
             _consumer_wait(clock, group, action, wait)
@@ -179,6 +192,12 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
             return group.done in group.mixed or work(clock, group, action, node)
         case StoreTile(ops=ops) if action.loop is not None:
             return work(clock, group, action, clock.model.nodes[ops[-1]])
+        case StoreTile(staged=True, ops=ops) as store:
+            stage(clock, group, store, clock.model.tiles[ops[-1]])
+        case StoreTile() as store:
+            from_slot(clock, group, store)
+        case StoreWait():
+            group.now = max(group.now, group.reading)
         case MmaIssue():
             issue(clock, group, action, action.statement)
         case _:

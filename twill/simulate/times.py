@@ -60,6 +60,18 @@ class Pace:
     busy: Operation
 
 
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """What tiles take that TMA stores behind the loops."""
+
+    written: float
+    """Bytes per cycle that threads write to shared memory."""
+    read: float
+    """Bytes per cycle that TMA reads there."""
+    latency: float
+    """Cycles from the end of that until they are known to be read."""
+
+
 Paces = Mapping[tuple[int | None, str], Pace]
 """By loop and operation; one that is not there goes as the problem says."""
 

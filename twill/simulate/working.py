@@ -76,7 +76,7 @@ def _begin(clock: Clock, group: Group, action: Action, node: str, fraction: floa
 def work(clock: Clock, group: Group, action: Action, node: str) -> bool:
     """A step of an operation of a loop; whether it was the last."""
     op, scale = clock.model.problems[action.loop].operation(node), clock.model.scale(action)
-    fraction, iteration = _part(action.statement) / group.members, action.number
+    fraction, iteration = _part(action.statement) / group.parts, action.number
     if group.left == 1.0:
         _begin(clock, group, action, node, fraction)
     pace = _pace(clock, action, node)
@@ -84,7 +84,7 @@ def work(clock: Clock, group: Group, action: Action, node: str) -> bool:
     taken = (r for r in pace.busy.reservations if r.unit in units)
     principal = max(taken, key=lambda r: r.cycles, default=None)
     streamed = _by_rows(action.statement) and principal is not None
-    slice_cycles = principal.cycles * scale / group.members / SLICES if streamed and principal else 0.0
+    slice_cycles = principal.cycles * scale / group.parts / SLICES if streamed and principal else 0.0
     slack = clock.model.costs.behind * slice_cycles
     begin = max(group.now, clock.units.free.get(principal.unit, 0.0) - slack if principal else 0.0)
     chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
@@ -149,7 +149,7 @@ def issue(clock: Clock, group: Group, action: Action, statement: MmaIssue) -> No
         clock.model.scale(action),
         action.iteration(statement.at.iteration),
     )
-    part = (statement.end - statement.begin) / clock.model.k[statement.ops[-1]] / group.members
+    part = (statement.end - statement.begin) / clock.model.k[statement.ops[-1]] / group.parts
     ready = max([came, *_operands(clock, group, action, problem, statement.node, iteration)])
     units = _exclusive(clock, action, op)
     begin = max(
@@ -186,7 +186,7 @@ def _mixed(clock: Clock, group: Group, problem: Problem, begin: float) -> float:
     if not isinstance(statement, MmaIssue) or isinstance(statement.completion, MbarrierArrival):
         return spent
     for index, action, node in mixed_in(group.actions, group.done, problem):
-        fraction = _part(action.statement) / group.members
+        fraction = _part(action.statement) / group.parts
         spent += _pace(clock, action, node).idle.latency * clock.model.scale(action) * fraction
         clock.ended[action.loop, node, action.number, group.member] = begin + spent
         clock.events.append(Event(group.track, node, begin, begin + spent, action.number, 0.0, action.loop))

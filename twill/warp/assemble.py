@@ -11,7 +11,7 @@ from twill.ir.statements import Pipelined
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import why_not
 from twill.ops.table import lookup, role
-from twill.warp import pipelined_loops, thread_block, tiles_in_flight
+from twill.warp import independent, pipelined_loops, thread_block, tiles_in_flight
 from twill.warp.block_order import block_order
 from twill.warp.copies import element_by_element
 from twill.warp.dataflow import Code, cone
@@ -143,6 +143,20 @@ def alternated(draft: Draft) -> Draft:
     if plan.tiles is None:
         return draft
     return replace(draft, program=tiles_in_flight.alternated(plan.kernel.code, draft.program, plan.tiles))
+
+
+def independent_warpgroups(draft: Draft) -> Draft:
+    """Each warpgroup of a group by itself where tiles are stored, and the warp that stores for them. Raises
+    TwillError where that warp would need what only the group knows."""
+    assert draft.program is not None
+    plan = draft.plan
+    if plan.independent is None:
+        return draft
+    try:
+        made = independent.handed_over(plan.kernel.code, draft.program, plan.independent)
+    except independent.NotIndependentError as why:
+        raise plan.kernel.code.refuse(str(why), plan.loops[0].scheduled.loop.op) from None
+    return replace(draft, program=made)
 
 
 def with_registers(draft: Draft) -> Draft:

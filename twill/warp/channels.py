@@ -24,6 +24,11 @@ BARRIERS = 16
 """Bytes of the two mbarriers of a slot, full and empty."""
 
 
+def store_buffer(channel: str) -> str:
+    """The slots of a channel as a buffer, where a warp starts stores from them."""
+    return f"{channel}.store"
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ChannelPlan:
     """A channel without addresses, with the values that its slots hold wherever it is used."""
@@ -59,7 +64,18 @@ class ChannelPlan:
     @property
     def bytes(self) -> int:
         """Of its slots with their barriers; nothing where these are another channel's."""
-        return (self.stride + BARRIERS) * self.depth if self.slot_owner == self.id else 0
+        own = self.slot_owner == self.id
+        return self.stride * self.depth + BARRIERS * self.barriers if own else 0
+
+    @property
+    def by_warpgroup(self) -> bool:
+        """As `ir.channels.Channel.by_warpgroup`."""
+        return any(tensor.first_row is not None for tensor in self.tensors)
+
+    @property
+    def barriers(self) -> int:
+        """As `ir.channels.Channel.barriers`."""
+        return len(self.sharers) if self.by_warpgroup else self.depth
 
     @property
     def local(self) -> bool:

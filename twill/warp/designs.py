@@ -17,6 +17,7 @@ from twill.warp.channels import LOADED, ChannelPlan
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import STORES, Code, carries, read, variables
 from twill.warp.events import is_mma
+from twill.warp.independent import Facts, NotIndependentError, independent
 from twill.warp.ordering import hand_offs
 from twill.warp.plan import Design, Options, Plan, PlannedLoop, loader, planned
 from twill.warp.resident import with_resident
@@ -64,6 +65,8 @@ def _with_own_slots(plain: Design) -> Plan:
     """The plan in which channels have slots of their own. Raises TwillError where there is none."""
     if plain.options.multistage:
         return planned(plain)
+    if plain.options.independent:
+        return _with_independent_warpgroups(plain)
     several, reasons = _several_tiles(plain)
     if several is not None:
         return replace(several, reasons=reasons)
@@ -73,6 +76,58 @@ def _with_own_slots(plain: Design) -> Plan:
     else:
         found = _loading_ahead(plain) or _with_store_warp(plain) or planned(plain)
     return replace(found, reasons=reasons)
+
+
+def _with_independent_warpgroups(plain: Design) -> Plan:
+    """The plan in which warpgroups store tiles by themselves, one tile in flight. Raises TwillError where
+    there is none."""
+    if (plain.options.tiles or 1) > 1:
+        raise _not_independent(plain, "several tiles are in flight, each in other groups")
+    design = replace(plain, options=replace(plain.options, depths={}))  # of channels that there are not yet
+    ahead = _loading_ahead(design)
+    try:
+        own = independent(_facts(design, ahead or planned(design)))
+    except NotIndependentError as why:
+        raise _not_independent(plain, str(why)) from None
+    plan = planned(replace(plain, ahead=_tile_loop(plain) if ahead else None, independent=own))
+    if not _kept(plan, plain.options):
+        raise _not_independent(plain, f"it would leave the loads less than {SLOTS} slots")
+    return replace(plan, reasons=("tiles in flight: 1, whose warpgroups are independent of each other",))
+
+
+def _not_independent(design: Design, why: str) -> TwillError:
+    where = design.parts[0].scheduled.loop.op
+    what = f"the warpgroups of a group can not store tiles by themselves: {why}"
+    return design.code.refuse(what, where, "leave --independent-warpgroups out")
+
+
+def _facts(design: Design, alone: Plan) -> Facts:
+    """What decides whether warpgroups can store tiles by themselves."""
+    scratch = {group.id for group in alone.granted if f"scratch{group.id}" in _buffers(alone)}
+    ordered = any(part.hand_offs for part in alone.loops)
+    one = design.parts[0].scheduled
+    return Facts(
+        code=design.code,
+        granted=alone.granted,
+        owner=alone.non_loop.owner,
+        channels=alone.memory.plans,
+        scratch=frozenset(scratch),
+        loop=tiles_in_flight.tile_loop(design.code, [part.scheduled for part in design.parts]),
+        scheduled=frozenset(op.index for part in design.parts for op in part.scheduled.loop.op.inner()),
+        synchronizes=bool(ordered or alone.synchronized or alone.orders_stores or alone.between),
+        tiles=design.target.tiles,
+        names=design.names,
+        registers=one.problem.limits.narrow_registers,
+    )
+
+
+def _buffers(plan: Plan) -> set[str]:
+    return {buffer.id for buffer in plan.memory.buffers}
+
+
+def _tile_loop(plain: Design) -> int | None:
+    loop = tiles_in_flight.tile_loop(plain.code, [part.scheduled for part in plain.parts])
+    return loop.index if loop else None
 
 
 def _with_mma_warps(plain: Design, alone: Plan) -> Plan | None:

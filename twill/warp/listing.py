@@ -59,8 +59,8 @@ def text(program: Program) -> str:
         found += [
             "",
             (
-                f"group {group.id}: {group.warps} warps from {group.first_warp}, {group.registers} registers:"
-                f" {variables}"
+                f"group {group.id}: {group.warps} warps from {group.first_warp}, {group.registers} registers"
+                f"{', independent warpgroups' if group.independent else ''}: {variables}"
             ),
         ]
         found += [line for statement in group.body for line in lines(statement, 1)]

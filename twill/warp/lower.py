@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from twill.ir.loop import Module
 from twill.ir.program import Program
 from twill.warp import early_reads, multistage, pipelined_loops
-from twill.warp.assemble import alternated, assembled, with_registers
+from twill.warp.assemble import alternated, assembled, independent_warpgroups, with_registers
 from twill.warp.designs import chosen
 from twill.warp.pipelined_loops import LoopDraft
 from twill.warp.plan import Draft, Options, loop_drafts
@@ -71,6 +71,7 @@ PASSES = (
     Pass("multistage", _each_group(multistage.with_loads)),
     Pass("assemble", assembled),
     Pass("tiles-in-flight", alternated),
+    Pass("independent-warpgroups", independent_warpgroups),
     Pass("registers", with_registers),
 )
 """Lowering, in order. The target takes part in `shift`, `early-reads`, `release`, `mma-waits` and

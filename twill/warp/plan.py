@@ -19,6 +19,7 @@ from twill.warp import multicast, pairs, thread_block, tiles_in_flight
 from twill.warp.channels import ChannelPlan, distinct, merged, of_loop
 from twill.warp.dataflow import STORES, Code, into_shared, loaded
 from twill.warp.deferred_reductions import DeferredReductions, deferred_reductions
+from twill.warp.independent import Independent
 from twill.warp.kernel import Group, Kernel, Settings
 from twill.warp.non_loop_code import NonLoopCode, plan_non_loop_code
 from twill.warp.ordering import HandOff
@@ -78,6 +79,9 @@ class Options:
     multistage: bool | None = None
     """The only group that computes loads too (`twill.warp.multistage`); None: where that is predicted to be
     clearly faster (`twill.generation.multistage`)."""
+    independent: bool | None = None
+    """Warpgroups of the group that computes store tiles by themselves (`twill.warp.independent`); None: where
+    that is predicted to be faster (`twill.generation.independent`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +135,8 @@ class Plan:
     """None where one tile is in flight."""
     reasons: tuple[str, ...] = ()
     """Why so many tiles are in flight; nothing where there is no loop over tiles."""
+    independent: Independent | None = None
+    """None where the warpgroups of a group stage tiles together."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -155,6 +161,8 @@ class Design:
     """Bytes of shared memory for the barriers of tensor memory."""
     share_slots: Which | None = None
     """Channels of one kind that share slots; None: each has slots of its own."""
+    independent: Independent | None = None
+    """Warpgroups that store tiles by themselves."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -266,6 +274,9 @@ def planned(design: Design) -> Plan:
     channels = _channels(design, inside, non_loop)
     stored, handed = _stores(design, channels)
     channels = _in_flight(design, channels)
+    if (own := design.independent) is not None:
+        channels = (*channels, *own.channels)
+        handed = {**handed, **{op: names[0] for op, names in own.stores.items()}}
     memory, blocks, by_tma = _shared_memory(design, channels, non_loop, stored, handed)
     kernel = Kernel(
         code,
@@ -278,7 +289,8 @@ def planned(design: Design) -> Plan:
         multistage=bool(options.multistage),
     )
     granted = sharing(granted, one, blocks)
-    launch = thread_block.launch((*granted, *(design.tiles.added if design.tiles else ())), one, blocks)
+    added = (*(design.tiles.added if design.tiles else ()), *((own.storing,) if own else ()))
+    launch = thread_block.launch((*granted, *added), one, blocks)
     launch = replace(launch, even=bool(options.multistage))
     deferred = deferred_reductions(code, inside)
     storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
@@ -296,6 +308,7 @@ def planned(design: Design) -> Plan:
         launch,
         by_tma,
         tiles=design.tiles,
+        independent=own,
         pairs=options.pairs,
         cluster=options.cluster,
         even=_even(design, channels),

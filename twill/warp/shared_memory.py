@@ -19,7 +19,7 @@ from twill.ir.channels import Buffer, Channel, SharedMemory
 from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
 from twill.ops.mma import inputs
 from twill.ops.table import role
-from twill.warp.channels import BARRIERS, ChannelPlan
+from twill.warp.channels import BARRIERS, ChannelPlan, store_buffer
 from twill.warp.dataflow import BUFFER_VIEWS, LOAD, STORES, Code
 from twill.warp.non_loop_code import NonLoopCode, home
 from twill.warp.slot_counts import deepen
@@ -132,8 +132,8 @@ def layout(demand: Demand) -> SharedMemoryPlan:
 def _with_handed(plan: SharedMemoryPlan, handed: Mapping[int, str]) -> SharedMemoryPlan:
     """With the slots from which stores start as their buffers."""
     found = dict[str, Buffer]()
-    for channel in (one for one in plan.channels if one.id in handed.values()):
-        name, size = f"{channel.id}.store", channel.stride * channel.depth
+    for channel in (one for one in plan.channels if {one.id, one.slot_owner} & set(handed.values())):
+        name, size = store_buffer(channel.id), channel.stride * channel.depth
         found[channel.id] = Buffer(name, channel.offset, size, channel.id, "filled for the warp that stores")
     stores = {op: (found[channel].id, 1) for op, channel in handed.items()}
     return replace(plan, buffers=(*plan.buffers, *found.values()), stores={**plan.stores, **stores})
@@ -284,7 +284,7 @@ def _laid_out(
 ) -> SharedMemoryPlan:
     """Addresses; `own`: the parts of each store with a buffer of its own."""
     channels = _one_after_the_other(plans)
-    slots = sum(plan.depth for plan in plans if plan.slot_owner == plan.id)
+    slots = sum(plan.barriers for plan in plans if plan.slot_owner == plan.id)
     offset = sum(plan.bytes for plan in plans) - BARRIERS * slots
     buffers = list[Buffer]()
     for name, size in sorted(sizes.items()):

@@ -39,6 +39,7 @@ def deepen(
                 help=f"the channels: {', '.join(channel.id for channel in channels)}",
             )
     every, channels = channels, tuple(channel for channel in channels if channel.slot_owner == channel.id)
+    available -= sum(BARRIERS * channel.barriers for channel in channels if channel.by_warpgroup)
     depths = _fitting(channels, available, given)
     limits = {
         channel.id: min(LOCAL if channel.local else most, channel.fills or most)

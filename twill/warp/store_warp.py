@@ -43,7 +43,7 @@ def handed_over(code: Code, tasks: tuple[Task, ...], group: int) -> tuple[Task, 
 
 def _moved(code: Code, task: Task, tasks: tuple[Task, ...], group: int) -> Task | None:
     store = code.ops[task.ops[-1]]
-    if store.name not in STORES or not _swizzled(store) or not _in_any_order(code, store):
+    if store.name not in STORES or not swizzled(store) or not in_any_order(code, store):
         return None
     (tile,) = (value for value in store.operands if isinstance(value.type, Tensor))
     kept = tuple(index for index in task.ops if not _converts(code.ops[index], tile))
@@ -57,7 +57,7 @@ def _moved(code: Code, task: Task, tasks: tuple[Task, ...], group: int) -> Task 
     return replace(task, group=group, ops=kept, leaves=(Leaf(tile, leaf.source, 0), *others))
 
 
-def _in_any_order(code: Code, store: Op) -> bool:
+def in_any_order(code: Code, store: Op) -> bool:
     """Whether nothing else that the kernel does to the memory of a store depends on when it happens: no other
     operation has the same pointer, except for reductions of the same kind."""
     own = pointer(code, store)
@@ -81,7 +81,7 @@ def pointer(code: Code, op: Op) -> Value | None:
     return value if any(value is argument for argument in code.function.args) else None
 
 
-def _swizzled(store: Op) -> bool:
+def swizzled(store: Op) -> bool:
     """Whether the descriptor of a store has a layout that threads can write as well as TMA reads it."""
     kind = store.operands[0].type
     encoding = kind.encoding if isinstance(kind, TensorDesc) else None

@@ -26,6 +26,8 @@ class Tiles:
     """Whether a tile is stored from the layout that it has, whatever layout the store asks for."""
     across: Callable[[Tensor], int]
     """How many warps share the rows of a tile, each with its columns."""
+    by_warpgroup: Callable[[Tensor], bool] = lambda tile: False
+    """Whether each warpgroup of the group that holds a tile has 64 consecutive rows of it, all columns."""
 
 
 @dataclass(frozen=True, slots=True)

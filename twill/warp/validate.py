@@ -18,6 +18,7 @@ from twill.ir.loop import NvmmaShared
 from twill.ir.operands import Iteration, Register
 from twill.ir.problem import Limits
 from twill.ir.program import Program, WarpProgram
+from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
     SLICES,
     Compute,
@@ -89,7 +90,7 @@ def _memory(program: Program) -> Iterable[Complaint]:
     shared = program.shared
     barriers = (
         shared.barriers,
-        shared.barriers + 16 * sum(channel.depth for channel in _owners(program)),
+        shared.barriers + 16 * sum(channel.barriers for channel in _owners(program)),
         "the barriers",
     )
     spans = [
@@ -136,6 +137,8 @@ def _slot_sharing(program: Program, channel: Channel) -> Iterable[Complaint]:
     other = channel.alternating or channel.local or channel.multicast or channel.filled_by == "mma"
     if channel.sharers and (channel.id not in channel.sharers or other):
         yield f"channel {channel.id} can not share slots", None
+    if channel.by_warpgroup and (channel.depth > len(channel.sharers) or len(channel.consumers) > 1):
+        yield f"warpgroups can not fill the slots of channel {channel.id} alternately", None
 
 
 def _inside(offset: int, size: int, channel: Channel) -> bool:
@@ -318,7 +321,7 @@ def _missing(program: Program) -> Iterable[Complaint]:
     found = {group.id: list(walk(group.body)) for group in program.groups}
     for channel in program.channels:
         if channel.filled_by != "mma" and not _has(
-            found[channel.producer], (ProducerLoad, ProducerStore), channel=channel.id
+            found[channel.producer], (ProducerLoad, ProducerStore), channel=_named(program, channel)
         ):
             yield f"nothing fills channel {channel.id}", None
         for group in channel.consumers:
@@ -329,6 +332,16 @@ def _missing(program: Program) -> Iterable[Complaint]:
             yield f"group {order.signaller} never signals {order.id}", None
         if not _has(found[order.waiter], (OrderBarrierWait,), order=order.id):
             yield f"group {order.waiter} never waits for {order.id}", None
+
+
+def _named(program: Program, channel: Channel) -> str:
+    """The channel that a statement of its producer names: of an independent group that of its first
+    warpgroup."""
+    group = next(group for group in program.groups if group.id == channel.producer)
+    if not group.independent or not channel.sharers:
+        return channel.id
+    number, place = group.warps // WARPGROUP, channel.sharers.index(channel.id)
+    return channel.sharers[place - place % number]
 
 
 def _has(statements: Sequence[Statement], kinds: tuple[type, ...], **fields: str) -> bool:

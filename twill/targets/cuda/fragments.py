@@ -157,6 +157,12 @@ def holding(type: Tensor) -> Fragment | Spread:
     return spread(type) if literal(type) else layout(type)
 
 
+def rows_by_warpgroup(type: Tensor) -> bool:
+    """Whether each warp of a group has 16 rows of a tile, one warp behind the other."""
+    form = holding(type)
+    return isinstance(form, Fragment) and form.axes == (0, 1) and form.across == 1 and form.bands == 1
+
+
 def layout(type: Tensor) -> Fragment:
     """Warps in accumulators are where wgmma has them; in other tiles as far down the rows as these go. Raises
     ValueError for sizes that are no powers of two, and the warps do not divide."""

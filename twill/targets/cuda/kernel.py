@@ -16,6 +16,7 @@ from twill.ir.loop import Scalar, Tensor
 from twill.ir.names import identifier
 from twill.ir.operands import Register
 from twill.ir.program import AXES, Program, Variable, WarpProgram
+from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
     ConsumerRelease,
     Pipelined,
@@ -199,13 +200,16 @@ def _declarations(program: Program) -> dict[str, str]:
     found, at, barriers = dict[str, str](), program.shared.barriers, dict[str, int]()
     for channel in (one for one in program.channels if one.slot_owner == one.id):
         barriers[channel.id] = at
-        at += 16 * channel.depth
+        at += 16 * channel.barriers
     for channel in program.channels:
         filling = "" if channel.local else _FILLINGS[channel.filled_by]
         filling += ", Filling::tma, 2" if program.shares(channel) else ""
         if channel.sharers:
             filling = f"{filling or ', Filling::tma'}, 1, {len(channel.sharers)}, {channel.fill(0)}"
         kind, name = f"Channel<{channel.depth}, {channel.stride}{filling}>", channel_name(channel.id)
+        if channel.by_warpgroup:
+            place = f"{len(channel.sharers)}, {channel.fill(0)}"
+            kind = f"AlternatelyFilled<{channel.depth}, {channel.stride}, {place}>"
         places = plus("memory", channel.offset), plus("memory", barriers[channel.slot_owner])
         found[name] = f"const {kind} {name}{{{', '.join(places)}}};"
     for one, place in _dependence_places(program, at):
@@ -331,6 +335,8 @@ def _inits(program: Program) -> list[str]:
 def _init(program: Program, channel: Channel) -> str:
     warps = {group.id: group.warps for group in program.groups}
     full = 1 if channel.filled_by == "tma" else warps[channel.producer]
+    if channel.by_warpgroup:
+        full = WARPGROUP
     released = sum(warps[group] for group in channel.releasing)
     commits = f", {len(channel.by_mma)}" if channel.by_mma else ""
     return f"{channel_name(channel.id)}.init({full}, {released}{commits});"
@@ -369,7 +375,7 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
         f"// ---- group {group.id}: {group.warps} warps",
         f"ThreadCoordinates thread({group.first_warp});",
     ]
-    used = [channel.id for channel in program.channels if group.id in (channel.producer, *channel.consumers)]
+    used = [channel.id for channel in program.channels if _counts(group, channel)]
     loops = sorted({statement.op for statement in walk(group.body) if isinstance(statement, Pipelined)})
     used += [one.id for one in program.dependences if group.id in (one.signaller, one.waiter)]
     if f"{DRAIN}{group.id}" in _drains(program) and any(
@@ -395,6 +401,15 @@ def _role(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> list[
     if program.tensor_memory:
         lines = [*lines[:2], *_used(_declarations(program), lines), *lines[2:]]
     return lines
+
+
+def _counts(group: WarpProgram, channel: Channel) -> bool:
+    """Whether a group numbers the slots of a channel: warpgroups that fill slots alternately have one count
+    of a kind."""
+    fills = channel.producer == group.id and not (
+        channel.by_warpgroup and channel.fill(0) % (group.warps // WARPGROUP)
+    )
+    return fills or group.id in channel.consumers
 
 
 def _emitter(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> Emitter:

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 
 from twill.diagnostics import TwillError
 from twill.ir.loop import GRID, NvmmaShared, Op, Scalar, TensorDesc
+from twill.ir.operands import Slot
 from twill.ir.program import AXES, Program
-from twill.ir.statements import ProducerLoad, walk
+from twill.ir.statements import ProducerLoad, StoreTile, walk
 from twill.ops.table import TABLE, role
 from twill.targets.cuda import device_maps, host_numbers
 from twill.targets.cuda.arithmetic import expression
@@ -204,7 +205,20 @@ def _part(program: Program, descriptor: int, kind: TensorDesc) -> tuple[int, ...
                 tensor = program.channel(fill.channel).tensors[load.tensor]
                 outer = kind.shape[: len(kind.shape) - len(tensor.box)]
                 return kind.shape if tensor.box == tensor.shape else (*outer, *tensor.box)
-    return kind.shape
+    return _stored_rows(program, descriptor) or kind.shape
+
+
+def _stored_rows(program: Program, descriptor: int) -> tuple[int, ...] | None:
+    """The shape of what is stored through a descriptor where each warpgroup has rows of its own; None where
+    whole tiles are."""
+    stores = (it for group in program.groups for it in walk(group.body) if isinstance(it, StoreTile))
+    for it in stores:
+        slots = (read.location for read in it.reads if isinstance(read.location, Slot))
+        tensors = [program.channel(slot.channel).tensors[slot.tensor] for slot in slots if not it.staged]
+        own = program.op(it.ops[-1]).operands[0].id == descriptor
+        if own and tensors and tensors[0].first_row is not None:
+            return tensors[0].shape
+    return None
 
 
 def _encode(program: Program, ops: tuple[int, ...]) -> list[str]:

@@ -33,7 +33,7 @@ from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_loads import Kept, Loading, Units, kept_in_registers, loaded, loading, units
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Form, Scope, equal_loads
-from twill.targets.cuda.shared_tiles import Shared, boxed, copied, copy, filling_text
+from twill.targets.cuda.shared_tiles import Shared, addressed, boxed, copied, copy, filling_text
 from twill.targets.cuda.through_shared import write_tile
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
 from twill.targets.cuda.tiled_loads import TiledLoad
@@ -408,9 +408,14 @@ def _kept_offsets(
 
 
 def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
-    """All threads wait for an empty slot, write what they compute there, and arrive."""
+    """All threads wait for an empty slot, write what they compute there, and arrive; each warpgroup of an
+    independent group by itself, its rows."""
     n, scope = sequence(it.channel, it.at.iteration), emitter.scope(it.reads, at=it.at, ops=it.ops)
     ops, channel = [emitter.program.op(index) for index in it.ops], emitter.program.channel(it.channel)
+    at = list[str]()
+    if channel.by_warpgroup:
+        own = plus("thread.warpgroup", channel.fill(0))
+        at, n = [f"const auto at_ = {channel_name(channel.id)}.position({n}, {own});"], "at_"
     tiles = zip(it.values, channel.tensors, strict=True)
     relaid = into_shared(ops, [value for value, tensor in tiles if tensor.encoding is not None])
     for op in ops:
@@ -420,6 +425,8 @@ def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
             execute(scope, op)
     for value, tensor in zip(it.values, channel.tensors, strict=True):
         address = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
+        if tensor.first_row is not None:
+            address = f"{address} - {times('thread.warpgroup', _row_bytes(tensor))}"
         try:
             write_tile(scope, value, tensor, channel, address)
         except ValueError as problem:
@@ -429,7 +436,14 @@ def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
     acquire, commit = _producing(emitter, channel, n)
     # MMAs and TMA read what has an encoding, through the async proxy; threads read the rest
     fence = ["fence_async_shared();"] if any(one.encoding is not None for one in channel.tensors) else []
-    return [head, *acquire, "{", *indented(scope.lines), "}", *fence, *commit]
+    lines = [*acquire, "{", *indented(scope.lines), "}", *fence, *commit]
+    return [head, "{", *indented([*at, *lines]), "}"] if at else [head, *lines]
+
+
+def _row_bytes(tensor: SlotTensor) -> int:
+    """Bytes of a box of a slot that holds the rows of one warpgroup: threads count their rows from the first
+    one of the group."""
+    return addressed("", tensor).box
 
 
 def _as_computed(scope: Scope, value: Value) -> Form:

@@ -61,6 +61,9 @@ def _store_from_slot(emitter: Emitter, it: StoreTile) -> list[str]:
     tiles = (Tensor, MemDesc)
     corner = [scope.scalar(value) for value in op.operands[1:] if not isinstance(value.type, tiles)]
     assert isinstance(read.location, Slot)
+    tensor = emitter.program.channel(read.location.channel).tensors[read.location.tensor]
+    if tensor.first_row:
+        corner[-2] = plus(corner[-2], tensor.first_row)
     scope.lines += _boxes(emitter, scope, op, scope.operand(read, read.location), corner)
     return [emitter.comment(it.at, it.ops, "store"), "{", *indented(scope.lines), "}"]
 

@@ -97,7 +97,7 @@ struct Channel {
         }
     }
 
-private:
+protected:
 #ifdef TWILL_EVERY_THREAD_ARRIVES
     static constexpr bool every = true;
 #else
@@ -118,6 +118,38 @@ private:
             __syncwarp();
             if (lane < Blocks) mbarrier_arrive_behind_reads(of_block(barrier, lane));
         }
+    }
+};
+
+/// Channels that warpgroups of one group fill alternately, each with one pair of barriers of its own: number `Sharer` of
+/// `Sharers` that share `Depth` slots. Number n of it is number n * Sharers + Sharer of all; the parity of its phase is n % 2.
+/// Where a slot is released, the channel that fills it next may do so. All full barriers first, then the empty ones.
+template <uint32_t Depth, uint32_t Stride, uint32_t Sharers, uint32_t Sharer>
+struct AlternatelyFilled : Channel<Sharers, Stride, Filling::threads> {
+    static_assert(Depth <= Sharers, "a warpgroup has one slot at a time");
+    using Barriers = Channel<Sharers, Stride, Filling::threads>;
+
+    struct Position {
+        uint32_t slot, sharer, parity;
+
+        __device__ __forceinline__ Position(uint32_t n, uint32_t sharer = Sharer)
+            : slot((n * Sharers + sharer) % Depth), sharer(sharer), parity(n % 2) {}
+    };
+
+    __device__ __forceinline__ Position position(uint32_t n, uint32_t sharer) const { return {n, sharer}; }
+    __device__ __forceinline__ uint32_t slot(Position at) const { return this->slots + at.slot * Stride; }
+    __device__ __forceinline__ uint32_t full(Position at) const { return this->barriers + at.sharer * 8; }
+    __device__ __forceinline__ uint32_t empty(uint32_t sharer) const { return this->barriers + (Sharers + sharer) * 8; }
+    __device__ __forceinline__ void consumer_wait(Position at) const { mbarrier_wait(full(at), at.parity); }
+    __device__ __forceinline__ void producer_commit(Position at) const { Barriers::arrive(full(at)); }
+
+    /// The first fill of each slot does not wait.
+    __device__ __forceinline__ void producer_acquire(Position at) const {
+        mbarrier_wait(empty(at.sharer), at.parity ^ uint32_t(at.sharer < Depth));
+    }
+
+    __device__ __forceinline__ void consumer_release(Position at) const {
+        Barriers::arrive(empty((at.sharer + Depth) % Sharers));
     }
 };
 

@@ -1,0 +1,77 @@
+"""Stores by TMA behind the loops of a timed run (`timed`): when tiles are staged, and when TMA has read them.
+
+Conversions before a store, and what loads take of TMA meanwhile, are left out.
+"""
+
+from twill.ir.loop import Tensor
+from twill.ir.machine import Machine
+from twill.ir.operands import Slot
+from twill.ir.program import Program
+from twill.ir.statements import StoreTile, walk
+from twill.simulate.clock import Clock, Group
+from twill.simulate.times import Event, Storing
+from twill.warp.slot_tensors import tile_bytes
+
+TMA = "stores"
+"""The part of TMA that reads what is stored: one tile after the other, whichever group stores it."""
+
+
+def storing(program: Program, machine: Machine) -> Storing | None:
+    """What the machine file says of the stores of a program, the slowest of them; None where it lacks
+    that."""
+    own = machine.shared.unit if machine.shared else ""
+    every = (one for group in program.groups for one in walk(group.body))
+    names = {program.op(one.ops[-1]).name for one in every if isinstance(one, StoreTile)}
+    found = list[Storing]()
+    for cost in filter(None, map(machine.cost, sorted(names))):
+        rates = [rate for unit, rate in cost.rate.items() if unit != own and isinstance(rate, int | float)]
+        if cost.issue_rate and rates:
+            found.append(Storing(cost.issue_rate, min(rates), cost.latency))
+    return min(found, key=lambda one: one.read, default=None)
+
+
+def together(clock: Clock, group: Group, store: StoreTile) -> bool:
+    """Whether all warpgroups of a group have come to a tile that they stage together."""
+    if not store.staged or clock.model.stores is None:
+        return True
+    came = clock.came.setdefault((group.id, group.done), {})
+    came.setdefault(group.member, group.now)
+    return len(came) == group.members
+
+
+def stage(clock: Clock, group: Group, store: StoreTile, tile: Tensor) -> None:
+    """Each part: behind the reading of the one before, written between two barriers of the group, read. Every
+    warpgroup of the group finds the same."""
+    costs = clock.model.stores
+    if costs is None:
+        return
+    part, barrier = tile_bytes(tile.shape, tile.dtype) / store.parts, clock.model.costs.order
+    came = now = max(clock.came[group.id, group.done].values())
+    for i in range(store.parts):
+        if i or store.waits:
+            now = max(now, group.reading) + barrier
+        now += part / costs.written + barrier
+        group.reading = now + part / costs.read + costs.latency
+    clock.events.append(Event(group.track, "store", came, now, 0))
+    group.now = now
+
+
+def write(clock: Clock, group: Group, channel: str) -> None:
+    """The rows of a warpgroup, written to a slot from which another warp stores them."""
+    costs, one = clock.model.stores, clock.model.protocol.channels[channel][1]
+    if costs is not None and one.by_warpgroup:
+        came, group.now = group.now, group.now + one.stride / costs.written
+        clock.events.append(Event(group.track, f"write {channel}", came, group.now, 0))
+
+
+def from_slot(clock: Clock, group: Group, store: StoreTile) -> None:
+    """By another warp, which TMA does not hold until it waits for the reading."""
+    costs = clock.model.stores
+    slots = [one.location.channel for one in store.reads if isinstance(one.location, Slot)]
+    if costs is None or not slots:
+        return
+    size = clock.model.protocol.channels[slots[0]][1].stride
+    begin = max(group.now, clock.units.free.get(TMA, 0.0))
+    end = clock.units.free[TMA] = begin + size / costs.read
+    group.reading = end + costs.latency
+    clock.events.append(Event(group.track, "store", begin, end, 0))
