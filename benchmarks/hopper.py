@@ -60,6 +60,10 @@ class Variant:
     divide_waits: bool | None = None
     cluster: int = 1
     """Thread blocks that share loads; not among the kernels that are measured where none is named."""
+    independent: bool | None = None
+    """Whether warpgroups store tiles by themselves; None: where that is predicted to be faster."""
+    like: str = ""
+    """The variant whose schedules it has; empty: its own."""
 
     @property
     def inputs(self) -> Inputs:
@@ -89,11 +93,26 @@ VARIANTS = {
     "gemm_persistent.two_tiles": Variant("gemm_persistent", WIDE, {"cublas": 0.97}),
     "gemm_persistent.fp8_two_tiles": Variant("gemm_persistent", {**FP8, **SQUARE}, {"cublas": 0.97}),
     "gemm_persistent.fp8_wide": Variant("gemm_persistent", {**FP8, **WIDE, "GROUP": "32"}, {"cublas": 0.97}),
-    "gemm_persistent.cluster": Variant("gemm_persistent", cluster=2),
-    "gemm_persistent.two_tiles.cluster": Variant("gemm_persistent", WIDE, cluster=2),
-    "gemm_persistent.fp8_two_tiles.cluster": Variant("gemm_persistent", {**FP8, **SQUARE}, cluster=2),
+    "gemm_persistent.together": Variant("gemm_persistent", independent=False, like="gemm_persistent"),
+    "gemm_persistent.16_rows": Variant("gemm_persistent", {"GROUP": "16"}, like="gemm_persistent"),
+    "gemm_persistent.fp8_together": Variant(
+        "gemm_persistent", FP8, independent=False, like="gemm_persistent.fp8"
+    ),
+    "gemm_persistent.fp8_16_rows": Variant(
+        "gemm_persistent", {**FP8, "GROUP": "16"}, like="gemm_persistent.fp8"
+    ),
+    "gemm_persistent.cluster": Variant("gemm_persistent", cluster=2, like="gemm_persistent"),
+    "gemm_persistent.two_tiles.cluster": Variant(
+        "gemm_persistent", WIDE, cluster=2, like="gemm_persistent.two_tiles"
+    ),
+    "gemm_persistent.fp8_two_tiles.cluster": Variant(
+        "gemm_persistent", {**FP8, **SQUARE}, cluster=2, like="gemm_persistent.fp8_two_tiles"
+    ),
     "dual_gemm": Variant("dual_gemm", {}, {"cublas": 0.95}),
     "dual_gemm.persistent": Variant("dual_gemm", {}, {"cublas": 0.95}, persistent=True),
+    "dual_gemm.together": Variant(
+        "dual_gemm", persistent=True, independent=False, like="dual_gemm.persistent"
+    ),
     "gemm_reduction": Variant("gemm_reduction", {}, {"cublas": 0.95}),
     "gemm_reduction.persistent": Variant("gemm_reduction", {}, {"cublas": 0.95}, persistent=True),
     "fa_fwd": Variant("fa_fwd", small=ROWS),
@@ -128,8 +147,9 @@ names_argument = click.argument("names", nargs=-1, type=click.Choice(list(VARIAN
 def generate_all(folder: Path, names: Sequence[str], search: bool) -> None:
     """Write every kernel from the schedules in reports/schedules. Needs Triton, no GPU."""
     for name in names or USUAL:
-        one, stem = VARIANTS[name], name.removesuffix(".cluster")
-        lowering = Options(cluster=one.cluster, dynamic=one.dynamic)
+        one = VARIANTS[name]
+        stem = one.like or name
+        lowering = Options(cluster=one.cluster, dynamic=one.dynamic, independent=one.independent)
         kept = () if search else tuple(map(str, sorted(KEPT.glob(f"{stem}.for*.json"))))
         options = GenerateOptions(schedules=kept, lowering=lowering)
         for file, make in files(generate(one.inputs, options)).items():

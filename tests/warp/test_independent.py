@@ -6,8 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from tests.kernels.programs import changed, program
+from tests.kernels.programs import changed, loops, program
 from twill.diagnostics import TwillError
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
+from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.ir.statements import (
     Advance,
@@ -23,6 +26,7 @@ from twill.ir.statements import (
 )
 from twill.simulate.compare import compare, wrong
 from twill.simulate.explore import adversaries, explore, same
+from twill.simulate.predict import tile_time
 from twill.simulate.protocol import HazardError
 from twill.simulate.warpgroups import by_warpgroup
 from twill.targets.hopper import source
@@ -154,3 +158,24 @@ def test_what_can_not_be_is_refused_with_the_reason(kernel: str, why: str) -> No
 def test_several_tiles_in_flight_stay_as_they_are() -> None:
     with pytest.raises(TwillError, match="several tiles are in flight"):
         changed("gemm_persistent", Options(independent=True, tiles=2))
+
+
+@pytest.mark.parametrize("trips", [4, 16])
+def test_a_tile_is_predicted_to_take_its_mmas_alone(trips: int) -> None:
+    """Staged together, the tensor core waits while TMA reads the first part of the tile: 32 KB at 32 bytes a
+    cycle."""
+    scheduled = loops("gemm_persistent")[1]
+    together = tile_time(program("gemm_persistent"), scheduled, trips)
+    alone = tile_time(program(KERNEL), scheduled, trips)
+    assert alone == trips * scheduled[0].solution.interval
+    assert 1024 < together - alone < 3 * 1024
+
+
+@pytest.mark.parametrize("given", [None, False])
+def test_it_is_chosen_where_it_is_predicted_to_be_faster(given: bool | None) -> None:
+    kept = ("reports/schedules/gemm_persistent.for.0.for.0.json",)
+    options = GenerateOptions(schedules=kept, lowering=Options(independent=given), check=False)
+    made = generate(Inputs("examples/ttgir/gemm_persistent.sm90.ttgir", arch="sm90"), options)
+    assert any(group.independent for group in made.program.groups) == (given is None)
+    notes = [note for note in made.program.notes if "store tiles by themselves" in note]
+    assert bool(notes) == (given is None)
