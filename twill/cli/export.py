@@ -55,6 +55,8 @@ def export(spec: str, to: "Language", out: Path, **options: Option) -> None:
     lowering = replace(wanted.lowering, alternate=wanted.lowering.alternate and to == "tilelang")
     if lowering.tiles is None:  # several tiles in flight are not expressed in other languages
         lowering = replace(lowering, tiles=1)
+    if lowering.independent is None:  # nor are warpgroups that store by themselves
+        lowering = replace(lowering, independent=False)
     wanted = replace(wanted, lowering=lowering)
     made = worker.watched(lambda on_progress: generate(inputs(spec, options), wanted, on_progress))
     name, text = worker.alone(lambda: exported(made, to))

@@ -258,7 +258,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
     if lowering.multistage is None and not session.kept:
         one = multistage(one, loading, lambda: as_written(stated, found))
-    if lowering.independent is None and lowering.tiles is None:
+    if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         one = independent(one, storing)
     validate(one.program, one.loops[0].machine.limits)
     cuda = source(one.program, one.loops)

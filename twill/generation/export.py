@@ -44,6 +44,8 @@ def _not_expressed(program: Program, to: Language) -> str:
         return "loads that the thread blocks of a cluster share"
     if program.claiming is not None:
         return "tiles that thread blocks claim while they run"
+    if any(group.independent for group in program.groups):
+        return "warpgroups that store tiles by themselves"
     if program.parts:
         return "elements computed by polynomials"
     alternating = to == "gluon" and any(tile.counter for tile in program.tensor_memory)
