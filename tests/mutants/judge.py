@@ -38,6 +38,7 @@ SMALL: Mapping[str, Mapping[str, float]] = {
     "gathered": {"M": 100, "N": 120, "K": 200},
     "gathered_rows": {"M": 100},
     **{kernel: {"K": 256} for kernel in CARRIED},
+    "gemm_persistent_independent": {"M": 256, "N": 256, "K": 256},
     **{kernel: {"M": 80, "N": 272} for kernel in INVARIANT},
 }
 """Scalar arguments of kernels in other forms."""
@@ -53,6 +54,10 @@ FURTHER: Mapping[str, Sequence[Request]] = {
     "gemm_reduction_pairs.sm100": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1)),),
     "gemm_clustered": (Request({"M": 256, "N": 256, "K": 64 * 9}, grid=(2, 1, 1), schedule=1),),
     "gemm_persistent": (Request({"M": 256, "N": 512, "K": 200}),),
+    "gemm_persistent_independent": (
+        Request({"M": 256, "N": 512, "K": 64}),
+        Request({"M": 256, "N": 512, "K": 200}, schedule=1),
+    ),
     "gemm_persistent.sm100": (Request({"M": 256, "N": 512, "K": 200}),),
     "fa_fwd": (Request({"heads": 2, "length": 256, "scale": 0.09}, grid=(2, 2, 1)),),
     "fa_bwd": (Request({"heads": 1, "length": 256, "scale": 0.09}, grid=(2, 1, 1)),),

@@ -18,6 +18,8 @@ CLUSTER = ("gemm_clustered",)
 """A kernel whose thread blocks share loads."""
 CLUSTERS = ("tests/emulate/test_clusters.py",)
 """The judge of launches with and without clusters."""
+ALONE = ("gemm_persistent_independent",)
+"""A kernel whose warpgroups store tiles by themselves."""
 CLAIMS = ("tests/emulate/test_claims.py",)
 """The judge of kernels that claim tiles."""
 
@@ -552,8 +554,8 @@ MUTANTS = (
     Mutant(
         "barriers-overlap",
         f"{CUDA}/kernel.py",
-        "at += 16 * channel.depth",
-        "at += 8 * channel.depth",
+        "at += 16 * channel.barriers",
+        "at += 8 * channel.barriers",
         "barriers of two channels overlap",
         ("fa_fwd",),
     ),
@@ -1661,5 +1663,53 @@ MUTANTS = (
         "needed = max(needed, before + 1)",
         "the live ranges of two tiles in one slot overlap in the schedule",
         tests=("tests/warp/test_shared_slots.py",),
+    ),
+    Mutant(
+        "alternate-release-to-itself",
+        f"{RUNTIME}/channel.cuh",
+        "Barriers::arrive(empty((at.sharer + Depth) % Sharers))",
+        "Barriers::arrive(empty(at.sharer))",
+        "the warpgroup that has filled a slot may fill it again, and the other one never",
+        ALONE,
+    ),
+    Mutant(
+        "alternate-first-fill",
+        f"{RUNTIME}/channel.cuh",
+        "at.parity ^ uint32_t(at.sharer < Depth)",
+        "at.parity ^ 1",
+        "the second warpgroup takes a slot that the first one has filled for an empty one",
+        ALONE,
+    ),
+    Mutant(
+        "alternate-count-of-the-group",
+        f"{CUDA}/kernel.py",
+        "        full = WARPGROUP\n",
+        "        pass\n",
+        "a slot is full when both warpgroups have arrived, of which one does",
+        ALONE,
+    ),
+    Mutant(
+        "rows-of-the-group",
+        f"{CUDA}/tile_stores.py",
+        "corner[-2] = plus(corner[-2], tensor.first_row)",
+        "pass",
+        "rows of the second warpgroup are stored over those of the first",
+        ALONE,
+    ),
+    Mutant(
+        "rows-beside-the-slot",
+        f"{CUDA}/producers.py",
+        """address = f"{address} - {times('thread.warpgroup', _row_bytes(tensor))}\"""",
+        "pass",
+        "the second warpgroup writes behind its rows",
+        ALONE,
+    ),
+    Mutant(
+        "rows-released-unread",
+        f"{WARP}/independent.py",
+        "    yield StoreWait(buffer)\n",
+        "",
+        "a slot is released while TMA reads it",
+        ALONE,
     ),
 )

@@ -55,7 +55,7 @@ def test_a_kernel_made_persistent_shares_the_same_tiles() -> None:
     inputs = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", persistent=True)
     kept = ("reports/schedules/gemm.persistent.for.0.for.0.json",)
     made = generate(inputs, GenerateOptions(schedules=kept, check=False, lowering=Options(cluster=2)))
-    (channel,) = made.program.channels
+    channel = made.program.channels[0]
     assert [tensor.multicast for tensor in channel.tensors] == [None, 0]
     assert len(made.program.even) == 1
 

@@ -208,8 +208,8 @@ def _declarations(program: Program) -> dict[str, str]:
             filling = f"{filling or ', Filling::tma'}, 1, {len(channel.sharers)}, {channel.fill(0)}"
         kind, name = f"Channel<{channel.depth}, {channel.stride}{filling}>", channel_name(channel.id)
         if channel.by_warpgroup:
-            place = f"{len(channel.sharers)}, {channel.fill(0)}"
-            kind = f"AlternatelyFilled<{channel.depth}, {channel.stride}, {place}>"
+            number, own = len(channel.sharers), channel.fill(0)
+            kind = f"AlternatelyFilled<{channel.depth}, {channel.stride}, {number}, {own}>"
         places = plus("memory", channel.offset), plus("memory", barriers[channel.slot_owner])
         found[name] = f"const {kind} {name}{{{', '.join(places)}}};"
     for one, place in _dependence_places(program, at):
