@@ -303,7 +303,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
-    looped = pointer_offsets(computed_in_place(in_loops(split_branches(kept(flat)))))
+    looped = pointer_offsets(computed_in_place(predicated(in_loops(split_branches(kept(flat))))))
     plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
     addressed = lanes_down_rows(own_offsets(copied_loads(plain)))
     settled = on_the_device(loaded_late(addressed) if late else loaded_early(addressed))

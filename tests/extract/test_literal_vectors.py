@@ -24,3 +24,35 @@ def test_layouts_of_one_dimension_are_exact(kernel: str, vectors: bool) -> None:
     assert alone <= flat
     assert all(isinstance(exact[name], Linear) for name in flat) or not vectors
     assert bool(alone) == vectors
+
+
+TIED = """
+#column = #ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}>
+#tile = #ttg.linear<{register = [[0, 1], [0, 2]], lane = [[0, 4], [0, 8], [1, 0], [2, 0], [4, 0]], warp = [[8, 0], [16, 0]], block = []}>
+#turned = #ttg.linear<{register = [[1, 0], [2, 0]], lane = [[4, 0], [8, 0], [0, 1], [0, 2], [0, 4]], warp = [[0, 8], [0, 16]], block = []}>
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @f(%p: !tt.ptr<f32>) {
+    %one = arith.constant dense<1.000000e+00> : tensor<32x1xf32, #column>
+    %all = tt.broadcast %one : tensor<32x1xf32, #column> -> tensor<32x16xf32, #tile>
+    %back = tt.trans %all {order = array<i32: 1, 0>} : tensor<32x16xf32, #tile> -> tensor<16x32xf32, #turned>
+    tt.return
+  }
+}
+"""
+
+
+def test_the_layout_of_a_column_is_exact_where_that_of_its_tile_is() -> None:
+    """Triton broadcasts to another layout where threads hold the same rows in both."""
+    exact = literal_layouts(read(TIED, "tied.ttgir")).encodings
+    assert all(isinstance(one, Linear) and one.exact for one in exact.values())
+
+
+def test_tiles_with_dimensions_of_one_behind_others_are_held_as_laid_out() -> None:
+    path = Path("tests/kernels/ttgir/detoured.sm90.ttgir")
+    module = read(path.read_text(encoding="utf-8"), str(path))
+    deep = {
+        name for name, one in module.encodings.items() if isinstance(one, Blocked) and len(one.order) == 3
+    }
+    exact = literal_layouts(module).encodings
+    assert deep
+    assert all(isinstance(exact[name], Linear) for name in deep)

@@ -53,6 +53,26 @@ def test_each_result_has_a_branch_and_lines_stay() -> None:
     ][-1]
 
 
+def test_a_branch_that_reads_what_another_results_in_is_divided_too() -> None:
+    head, branch, rest = TEXT.partition("      } loc(#loc17)\n")
+    kinds = "tensor<64x64xf32, #mma>, tensor<64x64xf32, #mma>"
+    again = (
+        f"      %again:2 = scf.if %12 -> ({kinds}) {{\n"
+        f"        %low = arith.minimumf %13#0, %cst_0 : tensor<64x64xf32, #mma> loc(#loc17)\n"
+        f"        scf.yield %low, %13#1 : {kinds} loc(#loc17)\n"
+        f"      }} else {{\n        scf.yield %13#0, %13#1 : {kinds} loc(#loc17)\n      }} loc(#loc17)\n"
+    )
+    before = module(head + branch + again + rest.replace("%13#", "%again#"))
+    after = split_branches(before)
+    counts = [
+        [len(op.results) for op in one.functions[0].walk() if role(op) == "if"] for one in (before, after)
+    ]
+    assert counts == [[2, 2], [1, 1, 1, 1]]
+    assert before.text.count("\n") == after.text.count("\n")
+    for one, other in zip(values(before, 200).values(), values(after, 200).values(), strict=True):
+        assert error(one.astype(float), other.astype(float)) < 1e-6
+
+
 def test_a_branch_that_stores_stays_whole() -> None:
     first = next(line for line in TEXT.splitlines() if "arith.cmpi slt" in line)
     stored = (

@@ -702,6 +702,36 @@ def straight(
 
 
 @triton.jit
+def detoured(q, k, v, bias, o, peaks, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """o = exp2(q @ k.T) @ v without a loop: the first program adds a tile to the scores, and the largest of each row is stored
+    as an element of a tile of three dimensions."""
+    row = tl.program_id(0) * BLOCK
+    rows, columns, inner = row + tl.arange(0, BLOCK), tl.arange(0, DIM), tl.arange(0, BLOCK)
+    x = tl.load(q + rows[:, None] * DIM + columns[None, :])
+    y = tl.load(k + rows[:, None] * DIM + columns[None, :])
+    s = tl.dot(x, y.T) * 0.125
+    if row == 0:
+        s += tl.load(bias + rows[:, None] * BLOCK + inner[None, :])
+    p = tl.exp2(s)
+    z = tl.load(v + rows[:, None] * DIM + columns[None, :])
+    tl.store(peaks + rows[:, None], tl.max(tl.reshape(p, [BLOCK, 1, BLOCK]), 2))
+    tl.store(o + rows[:, None] * DIM + columns[None, :], tl.dot(p.to(tl.float16), z).to(tl.float16))
+
+
+@triton.jit
+def eliminated(a, o, N, BLOCK: tl.constexpr):
+    """A tile is loaded, changed row by row, and multiplied: nothing is loaded where the products are."""
+    i = tl.arange(0, BLOCK)
+    x = tl.load(a + i[:, None] * BLOCK + i[None, :])
+    for j in range(1, N):
+        row = tl.sum(tl.where((i == j)[:, None], x, 0.0), 0)
+        x += tl.where((i > j)[:, None], row[None, :] * 0.125, 0.0)
+    y = x.to(tl.float16)
+    z = tl.dot(tl.dot(y, y).to(tl.float16), y)
+    tl.store(o + i[:, None] * BLOCK + i[None, :], z)
+
+
+@triton.jit
 def unrolled(
     a, b, c, sums, M, N, K, STEPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2455,6 +2485,13 @@ TWILL = {
         "num_warps": 4,
     },
     "straight": STATE,
+    "eliminated": {"a": "*fp32:16", "o": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
+    "detoured": {
+        **dict.fromkeys(("q", "k", "v", "o"), "*fp16:16"),
+        **dict.fromkeys(("bias", "peaks"), "*fp32:16"),
+        "DIM": 64,
+        "BLOCK": 64,
+    },
     "unrolled": {
         **HALF,
         "sums": "*fp32:16",
@@ -3018,6 +3055,8 @@ VARIANTS = {
     "crests": ("crests", {}),
     "surrounded": ("surrounded", {}),
     "straight": ("straight", {}),
+    "detoured": ("detoured", {}),
+    "eliminated": ("eliminated", {}),
     "unrolled": ("unrolled", {}),
     "strided": ("strided", {}),
     "reread": ("reread", {}),

@@ -48,6 +48,8 @@ FORMS = (
     *(
         "surrounded",
         "straight",
+        "detoured",
+        "eliminated",
         "unrolled",
         "strided",
         "guarded",

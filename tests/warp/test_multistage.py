@@ -40,6 +40,7 @@ from twill.warp.residency import slots_in_cache
 from twill.warp.validate import validate
 
 COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
+GATHERED = "gathered_rows"
 ATTENTION = "queries"
 MULTISTAGE = Options(multistage=True)
 
@@ -108,6 +109,14 @@ def test_an_mma_whose_result_is_used_at_once_is_waited_for() -> None:
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
 def test_the_ptx_of_two_mmas_in_a_row_is_right() -> None:
     made, (_, scheduled) = changed(ATTENTION, MULTISTAGE), loops(ATTENTION)
+    run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
+    assert run.values > 1000
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_rows_by_numbers_from_memory_are_found_by_the_threads_that_copy() -> None:
+    """Which share a tile otherwise than the same threads share what they compute."""
+    made, (_, scheduled) = changed(GATHERED, MULTISTAGE), loops(GATHERED)
     run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
     assert run.values > 1000
 

@@ -43,7 +43,7 @@ def chosen(module: Module, loops: Sequence[Scheduled], target: Target, options: 
     parts = _loops(code, loops, target)
     if options.multistage:
         parts, granted = multistage.merged(code, target, parts, granted)
-    granted, epilogue = _with_epilogue(module, target, granted, loader(parts))
+    granted, epilogue = _with_epilogue(module, target, granted, loader(parts, granted))
     plain = Design(code, target, options, names, parts, granted, epilogue)
     try:
         return _with_own_slots(plain)
@@ -243,7 +243,7 @@ def _most_tiles(plain: Design, loop: Op, scheduled: Sequence[Scheduled]) -> tupl
             f"tiles in flight: {number}, a tile of {tiles_in_flight.TRIPS} iterations every {predicted:.0f}"
             f" cycles predicted, {alone:.0f} with one"
         )
-        copies = tiles_in_flight.copies(plain.granted, loader(plain.parts), number)
+        copies = tiles_in_flight.copies(plain.granted, loader(plain.parts, plain.granted), number)
         carried = frozenset(plain.names[one.arg.id] for one in carries(loop))
         made, reason = _with_tiles(replace(plain, tiles=TilesInFlight(loop.index, copies, carried, note)))
         if made is None:

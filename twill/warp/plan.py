@@ -269,7 +269,12 @@ def planned(design: Design) -> Plan:
     parts, one = design.parts, design.parts[0].scheduled
     inside = [(part.scheduled, part.tasks) for part in parts]
     non_loop = plan_non_loop_code(
-        code, inside, [group.id for group in granted], loader(parts), design.epilogue, _fillers(design)
+        code,
+        inside,
+        [group.id for group in granted],
+        loader(parts, granted),
+        design.epilogue,
+        _fillers(design),
     )
     channels = _channels(design, inside, non_loop)
     stored, handed = _stores(design, channels)
@@ -443,10 +448,10 @@ def _exchanging(code: Code, task: Task) -> Iterator[Op]:
     yield from (op for op in ops if op.index not in free)
 
 
-def loader(parts: Sequence[PlannedLoop]) -> int:
+def loader(parts: Sequence[PlannedLoop], granted: Sequence[Granted]) -> int:
     """The group that loads; the first one where no loop loads."""
     streaming = (task.group for part in parts for task in part.tasks if task.node.kind == "load")
-    return next(streaming, 0)
+    return next(streaming, granted[0].id)
 
 
 def _limit(one: Scheduled) -> int:

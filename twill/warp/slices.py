@@ -150,7 +150,7 @@ def _row_by_row(group: Group, task: Task) -> bool:
 def _divisible(group: Group, task: Task) -> bool:
     """All that it computes are tiles of one shape, at most reduced along rows in the end."""
     computed = [op for op in (group.code.ops[index] for index in task.ops) if not cheap(op)]
-    if not computed or not task.writes:
+    if not task.writes or not computed or not all(op.results for op in computed):
         return False
     *rest, last = computed
     reduced = role(last) == "reduce" and len(last.results) == 1 and len(last.regions[0].blocks[0].ops) == 2

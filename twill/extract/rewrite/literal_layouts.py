@@ -36,6 +36,7 @@ from twill.ops.values import element
 WARP_MMA = 2
 """Major version of the layouts of MMAs by one warp (mma.sync)."""
 _RELYING: tuple[Role, ...] = ("join", "split", "unpack", "reshape", "transpose")
+_VIEWS: tuple[Role, ...] = ("reshape", "broadcast", "expand")
 
 
 def literal_layouts(module: Module, *, everywhere: bool = False, vectors: bool = False) -> Module:
@@ -54,10 +55,11 @@ def literal_layouts(module: Module, *, everywhere: bool = False, vectors: bool =
 
 
 def _wanted(module: Module) -> frozenset[Encoding | None]:
-    """The layouts that must be as they are. One that a reshape changes to another of them is too."""
+    """The layouts that must be as they are. One that a view changes to another of them is too: Triton may
+    broadcast a column to a tile in another layout, where threads hold the same rows in both."""
     buffered, ops = _buffered(module), [op for function in module.functions for op in function.walk()]
     wanted = frozenset(root(encoding) for op in ops for encoding in _needed(op, buffered))
-    pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) == "reshape"]
+    pairs = [frozenset(map(_root, (op.operands[0], op.result))) for op in ops if role(op) in _VIEWS]
     while more := frozenset[Encoding | None]().union(*(pair for pair in pairs if pair & wanted)) - wanted:
         wanted |= more
     return wanted
@@ -113,12 +115,17 @@ def _needed(op: Op, buffered: Set[int]) -> Iterable[Encoding | None]:
     tiles = [value.type for value in (*op.operands, *op.results) if isinstance(value.type, Tensor)]
     if role(op) == "dot":
         yield root(op.result.type.encoding) if isinstance(op.result.type, Tensor) else None
-    deep = any(sum(size > 1 for size in tile.shape) > 2 for tile in tiles)
-    if deep or (role(op) in _RELYING and not _needless(op, buffered)):
+    if any(map(_deep, tiles)) or (role(op) in _RELYING and not _needless(op, buffered)):
         yield from (tile.encoding for tile in tiles)
     yield from (tile.encoding for tile in tiles if _small(tile))
     if role(op) == "broadcast" and len(tiles) == 2 and _among_columns(*tiles):
         yield tiles[1].encoding
+
+
+def _deep(tile: Tensor) -> bool:
+    """Whether it has more dimensions than rows and columns; ones of one element count behind others."""
+    begin = next((d for d, size in enumerate(tile.shape) if size > 1), len(tile.shape))
+    return len(tile.shape) - begin > 2
 
 
 def _among_columns(row: Tensor, tile: Tensor) -> bool:

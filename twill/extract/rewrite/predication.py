@@ -22,6 +22,8 @@ from twill.ops.table import is_mma, lookup, named, repeatable, role
 
 _NAME = r"%[\w$.-]+"
 _LOCATION = re.compile(r"[ \t]*loc\((?:[^()]|\([^()]*\))*\)")
+_NUMBER = re.compile(r"_(?:then|else)(\d+)\b")
+"""In names that an earlier run gave."""
 _MMAS: frozenset[Role] = frozenset({"wgmma", "dot"})
 _MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "pointer_store", "atomic"})
 _MASKS: Mapping[Role | None, int] = {"pointer_load": 1, "pointer_store": 2, "atomic": 2}
@@ -34,7 +36,10 @@ _PLAIN: frozenset[Role] = frozenset({"alloc", "buffer_transpose", "constant"})
 
 def predicated(module: Module) -> Module:
     """The module itself where no loop has such a branch."""
-    for number in range(sum(role(op) == "if" for function in module.functions for op in function.walk())):
+    branches = sum(role(op) == "if" for function in module.functions for op in function.walk())
+    taken = (int(number) for number in _NUMBER.findall(module.text)) if branches else ()
+    first = 1 + max(taken, default=-1)
+    for number in range(first, first + branches):
         found = next(_branches(module), None)
         if found is None:
             break

@@ -10,6 +10,7 @@ be scheduled, stay as they are. Lines stay where they are.
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import count
 
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
@@ -23,14 +24,31 @@ _REPEATED = ("elementwise", "view", "scalar")
 
 
 def split_branches(module: Module) -> Module:
-    """The module itself where no loop to be scheduled has such a branch."""
+    """The module itself where no loop to be scheduled has such a branch. Turn by turn: a branch may read what
+    another one results in, which its text then names anew."""
+    for turn in count():
+        edits = _turn(module, f"_{turn}" if turn else "")
+        if not edits:
+            break
+        module = edited(module, edits)
+    return module
+
+
+def _turn(module: Module, suffix: str) -> list[Edit]:
+    """Of branches that can be divided at the same time."""
     edits, scheduled = list[Edit](), (one for one in loops(module) if one.innermost and one.tensor_ops)
     inner = ((one, number, op) for one in scheduled for number, op in enumerate(one.op.inner()))
     for loop, number, op in inner:
         parts = _parts(module, op) if role(op) == "if" else ()
         if len(parts) > 1:
-            edits += _edits(module, loop.function, op, parts, f"%twill_part{op.index}_{number}")
-    return edited(module, edits)
+            found = list(_edits(module, loop.function, op, parts, f"%twill_part{op.index}_{number}{suffix}"))
+            if all(_apart(one, other) for one in found for other in edits):
+                edits += found
+    return edits
+
+
+def _apart(one: Edit, other: Edit) -> bool:
+    return one.end <= other.begin or other.end <= one.begin
 
 
 # --- which results belong together ------------------------------------------------------------------------
@@ -71,13 +89,13 @@ def _parts(module: Module, op: Op) -> tuple[_Part, ...]:
     )
 
 
-def _connected(count: int, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
-    """The numbers below `count` that pairs connect, each with the first of them."""
-    first = list(range(count))
+def _connected(most: int, pairs: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """The numbers below `most` that pairs connect, each with the first of them."""
+    first = list(range(most))
     for one, other in pairs:
         low, high = sorted((first[one], first[other]))
         first = [low if number == high else number for number in first]
-    return [tuple(i for i in range(count) if first[i] == own) for own in sorted(set(first))]
+    return [tuple(i for i in range(most) if first[i] == own) for own in sorted(set(first))]
 
 
 def _repeatable(op: Op) -> bool:
@@ -129,8 +147,8 @@ def _text(module: Module, op: Op, part: _Part, name: str) -> str:
         )
         for side, body in enumerate(part.bodies)
     ]
-    count = f":{len(kinds)}" if len(kinds) > 1 else ""
-    head = f"{name}{count} = {named('if')} {op.operands[0].name} -> ({', '.join(kinds)})"
+    several = f":{len(kinds)}" if len(kinds) > 1 else ""
+    head = f"{name}{several} = {named('if')} {op.operands[0].name} -> ({', '.join(kinds)})"
     return f"{head} {{ {sides[0]} }} else {{ {sides[1]} }} {UNKNOWN}"
 
 

@@ -91,21 +91,18 @@ class Analysis:
     """Offsets that are the same in every iteration are taken apart too, into `Part`s."""
 
     def maker(self, value: Value) -> Op | None:
-        """None for an argument, and for what another group computes in each iteration."""
-        if value.producer is None or self._received(value):
+        """None for an argument, and for what comes in a slot."""
+        if value.producer is None or value.id in self.scope.received:
             return None
         return self.scope.program.op(value.producer)
 
-    def _received(self, value: Value) -> bool:
-        return value.id in self.scope.received and value.producer in self.inside
-
     def invariant(self, value: Value) -> bool:
         """The same in every iteration."""
+        if value.producer is not None and value.producer not in self.inside:
+            return True
         maker = self.maker(value)
         if maker is None:
             return any(value is arg for arg in self.scope.program.function.args)
-        if maker.index not in self.inside:
-            return True
         pure = not maker.regions and role(maker) not in ("pointer_load", "atomic") and maker.operands
         return bool(pure) and all(map(self.invariant, maker.operands))
 
@@ -128,7 +125,7 @@ class Analysis:
         """The parts of a tile of integers."""
         maker, width = self.maker(value), 64 if element(value.type) == "i64" else 32
         kind = role(maker) if maker else None
-        if self._received(value):
+        if maker is None and value.producer in self.inside:
             return Offset(width, moving=(self.scope.elements(value),))
         if maker is None or kind == "constant":
             return Offset(width, (self.scope.elements(value),))

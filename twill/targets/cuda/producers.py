@@ -118,9 +118,17 @@ def _corner(emitter: Emitter, scope: Scope, load: TiledLoad) -> list[str]:
 
 def _computed(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> Scope:
     """A scope in which all that a load needs is computed."""
-    scope = emitter.scope(load.reads, at=it.at)
+    scope = _addressing(emitter, it, load)
     for index in load.ops[:-1]:
         execute(scope, emitter.program.op(index))
+    return scope
+
+
+def _addressing(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> Scope:
+    """A scope for the addresses of a load. Its threads share the tile otherwise than those of a group that
+    computes share what it keeps, so index tiles that are loaded again are read where they are needed."""
+    scope = emitter.scope(load.reads, at=it.at)
+    scope.streaming = True
     return scope
 
 
@@ -242,7 +250,7 @@ def _loaded(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> tuple[Op, Slo
 
 def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
     """Raises TwillError where a thread would need addresses that other threads have."""
-    scope = emitter.scope(load.reads, at=it.at)
+    scope = _addressing(emitter, it, load)
     op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
     for index in load.ops[:-1]:
         execute(scope, emitter.program.op(index))
@@ -387,7 +395,7 @@ def _in_loop_and_before(
     emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int]
 ) -> tuple[Scope, Scope]:
     """Scopes in which all that a load needs is computed, and what of it is the same in every iteration."""
-    before, scope = emitter.scope(load.reads, at=it.at), emitter.scope(load.reads, at=it.at)
+    before, scope = _addressing(emitter, it, load), _addressing(emitter, it, load)
     analysis = Analysis(before, inside)
     for index in load.ops[:-1]:
         one = emitter.program.op(index)

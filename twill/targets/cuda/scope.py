@@ -87,7 +87,7 @@ class Scope:
     positions: Positions = NOTHING_KEPT
     """What the loop that is printed keeps of channels."""
     streaming: bool = False
-    """Tiles go to tensor memory, in chunks: each element is computed where it is stored."""
+    """Each element of a tile is computed where it goes: to tensor memory, in chunks, or into an address."""
     streams: list[Stream] = field(default_factory=list[Stream])
     """What these chunks are computed from."""
     read_from: dict[int, str | Shared] = field(default_factory=dict[int, "str | Shared"])
