@@ -732,6 +732,26 @@ def eliminated(a, o, N, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def substituted(a, o, N, BLOCK: tl.constexpr):
+    """Forward substitution in a @ a.T for blocks of rows that there are, of which the rows are read again where they were
+    stored, behind a barrier."""
+    first = tl.program_id(0) * BLOCK
+    if first >= N:
+        return
+    i = tl.arange(0, BLOCK)
+    x = tl.load(a + (first + i)[:, None] * BLOCK + i[None, :])
+    y = tl.where(i[:, None] > i[None, :], tl.dot(x, tl.trans(x)), 0.0)
+    tl.store(o + (first + i)[:, None] * BLOCK + i[None, :], y)
+    tl.debug_barrier()
+    z = -y
+    for j in range(2, BLOCK):
+        row = -tl.load(o + (first + j) * BLOCK + i)
+        row += tl.sum(row[:, None] * z, 0)
+        z = tl.where((i == j)[:, None], row * 0.0625, z)
+    tl.store(o + (first + i)[:, None] * BLOCK + i[None, :], z)
+
+
+@triton.jit
 def unrolled(
     a, b, c, sums, M, N, K, STEPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2485,6 +2505,7 @@ TWILL = {
         "num_warps": 4,
     },
     "straight": STATE,
+    "substituted": {"a": "*fp16:16", "o": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
     "eliminated": {"a": "*fp32:16", "o": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
     "detoured": {
         **dict.fromkeys(("q", "k", "v", "o"), "*fp16:16"),
@@ -3057,6 +3078,7 @@ VARIANTS = {
     "straight": ("straight", {}),
     "detoured": ("detoured", {}),
     "eliminated": ("eliminated", {}),
+    "substituted": ("substituted", {}),
     "unrolled": ("unrolled", {}),
     "strided": ("strided", {}),
     "reread": ("reread", {}),

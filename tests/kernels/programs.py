@@ -50,6 +50,7 @@ FORMS = (
         "straight",
         "detoured",
         "eliminated",
+        "substituted",
         "unrolled",
         "strided",
         "guarded",

@@ -240,9 +240,12 @@ def _shared_memory(
     non_loop: NonLoopCode,
     stored: Mapping[int, int],
     handed: Mapping[int, str],
+    *,
+    synchronized: bool,
 ) -> tuple[SharedMemoryPlan, int, Launch | None]:
     """The shared memory of a thread block, how many blocks an SM holds, and the launch in which TMA lets it
-    hold more, if there is one. Raises TwillError where not even one fits."""
+    hold more, if there is one; `synchronized`: all groups wait for each other. Raises TwillError where not
+    even one fits."""
     code, target, options, tiles = design.code, design.target, design.options, design.tiles
     one = design.parts[0].scheduled
     scratch = {group.id: _scratch(code, target, design.parts, non_loop, group.id) for group in design.granted}
@@ -260,7 +263,7 @@ def _shared_memory(
         found = layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
         return replace(found, memory=replace(found.memory, limit=found.memory.limit + apart))
 
-    return (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out)
+    return (laid_out(1), 1, None) if tiles is not None else _resident(design, laid_out, synchronized)
 
 
 def planned(design: Design) -> Plan:
@@ -282,7 +285,14 @@ def planned(design: Design) -> Plan:
     if (own := design.independent) is not None:
         channels = (*channels, *own.channels)
         handed = {**handed, **{op: names[0] for op, names in own.stores.items()}}
-    memory, blocks, by_tma = _shared_memory(design, channels, non_loop, stored, handed)
+    storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
+    scheduled = [part.scheduled.loop for part in parts]
+    several = stored_by_several(code, storing, non_loop.owner) or around_loops(code, scheduled)
+    ordered = between(code, non_loop.owner, (loop.op.index for loop in scheduled))
+    orders_stores = several or bool(ordered or ordering(code, scheduled))
+    memory, blocks, by_tma = _shared_memory(
+        design, channels, non_loop, stored, handed, synchronized=orders_stores
+    )
     kernel = Kernel(
         code,
         target,
@@ -298,10 +308,6 @@ def planned(design: Design) -> Plan:
     launch = thread_block.launch((*granted, *added), one, blocks)
     launch = replace(launch, even=bool(options.multistage))
     deferred = deferred_reductions(code, inside)
-    storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
-    scheduled = [part.scheduled.loop for part in parts]
-    several = stored_by_several(code, storing, non_loop.owner) or around_loops(code, scheduled)
-    ordered = between(code, non_loop.owner, (loop.op.index for loop in scheduled))
     return Plan(
         code.module,
         kernel,
@@ -321,7 +327,7 @@ def planned(design: Design) -> Plan:
         alternate=options.alternate,
         synchronized=tuple(group.id for group in granted) if several else (),
         entered=frozenset(loop.op.index for loop in scheduled) if several else frozenset(),
-        orders_stores=several or bool(ordered or ordering(code, scheduled)),
+        orders_stores=orders_stores,
         between=ordered,
     )
 
@@ -347,10 +353,11 @@ def _claiming(design: Design) -> int | None:
 
 
 def _resident(
-    design: Design, laid_out: Callable[[int], SharedMemoryPlan]
+    design: Design, laid_out: Callable[[int], SharedMemoryPlan], synchronized: bool
 ) -> tuple[SharedMemoryPlan, int, Launch | None]:
     """Shared memory of each of the thread blocks that an SM is to hold, how many, and the launch in which TMA
-    lets it hold more, if there is one. Raises TwillError where not even one fits."""
+    lets it hold more, if there is one: no group is `within` another one that it waits for. Raises TwillError
+    where not even one fits."""
     alone, loops = laid_out(1), [(part.scheduled, part.tasks) for part in design.parts]
     if design.target.accumulators != "registers":
         return alone, 1, None
@@ -383,7 +390,8 @@ def _resident(
         for launch in even_launches(*given, within=within, tight=mixed):
             most = by_tma.blocks if by_tma else blocks
             more = shared_by(launch.blocks) if launch.blocks > most else None
-            if more is None or (within and not (single and never_waits(design.granted, more.plans))):
+            alone_first = single and not synchronized and more and never_waits(design.granted, more.plans)
+            if more is None or (within and not alone_first):
                 continue
             under_way = launch.blocks * ahead(more.plans, enough)
             if copies or under_way >= slots:  # no less loads on an SM than are enough for its blocks

@@ -203,11 +203,20 @@ def _side(branch: Op, op: Op) -> int | None:
 
 
 def by_all_groups(code: Code, op: Op, loops: frozenset[int]) -> bool:
-    """Whether only loops are around an operation, and in each one of those that all groups execute."""
-    around = [one for one in code.ops.values() if any(inner.index == op.index for inner in one.inner())]
-    return all(
-        role(one) in ("for", "while") and any(inner.index in loops for inner in one.inner()) for one in around
-    )
+    """Whether only loops and branches are around an operation that all groups execute: scheduled loops are in
+    them, of a branch on the operation's side."""
+    around = (one for one in code.ops.values() if any(inner.index == op.index for inner in one.inner()))
+    return all(any(inner.index in loops for inner in _executed_with(one, op)) for one in around)
+
+
+def _executed_with(around: Op, op: Op) -> Iterator[Op]:
+    """The operations in a loop, or on the side of a branch that has `op`."""
+    if role(around) in ("for", "while"):
+        yield from around.inner()
+    for region in around.regions if role(around) == "if" else ():
+        side = [one for block in region.blocks for one in block.walk()]
+        if any(one.index == op.index for one in side):
+            yield from side
 
 
 def _around(code: Code) -> dict[int, list[Op]]:
