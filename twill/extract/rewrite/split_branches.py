@@ -24,17 +24,17 @@ _REPEATED = ("elementwise", "view", "scalar")
 
 
 def split_branches(module: Module) -> Module:
-    """The module itself where no loop to be scheduled has such a branch. Turn by turn: a branch may read what
+    """The module itself where no loop to be scheduled has such a branch. In rounds: a branch may read what
     another one results in, which its text then names anew."""
-    for turn in count():
-        edits = _turn(module, f"_{turn}" if turn else "")
+    for number in count():
+        edits = _round(module, f"_{number}" if number else "")
         if not edits:
             break
         module = edited(module, edits)
     return module
 
 
-def _turn(module: Module, suffix: str) -> list[Edit]:
+def _round(module: Module, suffix: str) -> list[Edit]:
     """Of branches that can be divided at the same time."""
     edits, scheduled = list[Edit](), (one for one in loops(module) if one.innermost and one.tensor_ops)
     inner = ((one, number, op) for one in scheduled for number, op in enumerate(one.op.inner()))
