@@ -165,7 +165,7 @@ INDEPENDENT = ("gemm_persistent_independent",)
 """Kernels compiled for Hopper whose warpgroups store tiles by themselves."""
 POLYNOMIAL = ("fa_fwd_subtiled_polynomial",)
 """Examples of whose exponentials a polynomial computes some."""
-BRAIN = {
+BRAIN: dict[str, tuple[str, dict[str, str]]] = {
     "fa_fwd_subtiled_bf16.sm100": ("fa_fwd_subtiled", dict.fromkeys("qkvo", "*bf16:16")),
     "fa_bwd_bf16.sm100": ("fa_bwd", dict.fromkeys(("q", "k", "v", "do", "dk", "dv"), "*bf16:16")),
 }
