@@ -89,7 +89,8 @@ def _with_independent_warpgroups(plain: Design) -> Plan:
         own = independent(_facts(design, ahead or planned(design)))
     except NotIndependentError as why:
         raise _not_independent(plain, str(why)) from None
-    plan = planned(replace(plain, ahead=_tile_loop(plain) if ahead else None, independent=own))
+    loop = _tile_loop(plain)
+    plan = planned(replace(plain, ahead=loop.index if ahead and loop else None, independent=own))
     if not _kept(plan, plain.options):
         raise _not_independent(plain, f"it would leave the loads less than {SLOTS} slots")
     return replace(plan, reasons=("tiles in flight: 1, whose warpgroups are independent of each other",))
@@ -112,7 +113,7 @@ def _facts(design: Design, alone: Plan) -> Facts:
         owner=alone.non_loop.owner,
         channels=alone.memory.plans,
         scratch=frozenset(scratch),
-        loop=tiles_in_flight.tile_loop(design.code, [part.scheduled for part in design.parts]),
+        loop=_tile_loop(design),
         scheduled=frozenset(op.index for part in design.parts for op in part.scheduled.loop.op.inner()),
         synchronizes=bool(ordered or alone.synchronized or alone.orders_stores or alone.between),
         tiles=design.target.tiles,
@@ -125,9 +126,8 @@ def _buffers(plan: Plan) -> set[str]:
     return {buffer.id for buffer in plan.memory.buffers}
 
 
-def _tile_loop(plain: Design) -> int | None:
-    loop = tiles_in_flight.tile_loop(plain.code, [part.scheduled for part in plain.parts])
-    return loop.index if loop else None
+def _tile_loop(design: Design) -> Op | None:
+    return tiles_in_flight.tile_loop(design.code, [part.scheduled for part in design.parts])
 
 
 def _with_mma_warps(plain: Design, alone: Plan) -> Plan | None:
@@ -167,7 +167,7 @@ def _loading_ahead(plain: Design) -> Plan | None:
     where nothing is loaded once a tile, thread blocks that share an SM overlap anyway, or the loads in the
     loops would not keep two slots each. (Causal attention on an H200, 128 heads: 1.44 to 1.39 million SM
     cycles at length 4096, 5.35 to 5.26 at 8192, with two slots in place of three for keys and values.)"""
-    loop = tiles_in_flight.tile_loop(plain.code, [part.scheduled for part in plain.parts])
+    loop = _tile_loop(plain)
     stores = any(plain.code.ops[task.ops[-1]].name in STORES for part in plain.parts for task in part.tasks)
     if loop is None or stores or plain.target.completion != "commit group":
         return None
