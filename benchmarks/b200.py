@@ -121,7 +121,10 @@ measurement has. At 148 SMs and 1.85 GHz the tensor core's limit is 2243 for 16 
 
 What a GEMM's interval leaves open is how many bytes a cycle L2 gives one SM when all of them load, 64 to 170
 in the machine file: a block of 128 x 256 needs 96 to keep its tensor core busy, one of 128 x 128 needs 128, a
-block of a pair, which loads half of B, 64 where it has 128 x 256.
+block of a pair, which loads half of B, 64 where it has 128 x 256. Scale factors of B are needed whole by both
+blocks of a pair: half is loaded by each and multicast, which the intervals do not count, since an SM receives
+as many bytes as without. L2 is read half as often. On an H200, multicast left the cycles of GEMMs with tiles
+of 128 x 128 and more as they were (reports/h200.md).
 """
 SECOND = """
 ## Instructions of the steady state

@@ -27,8 +27,8 @@ class SlotTensor:
     repeated: int = 1
     """Rows of the tile that are one row in the slot, the first at a multiple."""
     multicast: int | None = None
-    """TMA loads the tile in two halves along this axis. Each block of a cluster (`Program.cluster`) loads
-    one, the first block the first half, into the slots of both blocks."""
+    """TMA loads the tile in two halves along this axis. Each block of a cluster (`Program.cluster`) or of a
+    pair (`Program.pairs`) loads one, the first block the first half, into the slots of both blocks."""
     first_row: int | None = None
     """Where one warpgroup of an independent group fills the slot (`ir.program.WarpProgram.independent`): the
     slot holds `shape[-2]` rows of the tile that a statement names, from this one on. None: all of it."""
@@ -127,7 +127,7 @@ class Channel:
     @property
     def multicast(self) -> bool:
         """Whether a tile of it is loaded in halves, each of which one block of a cluster loads for both. The
-        consumers of both blocks then release a slot, to the producers of both."""
+        consumers of both blocks then release a slot, to the producers of both, as MMAs of a pair do."""
         return any(tensor.multicast is not None for tensor in self.tensors)
 
     @property

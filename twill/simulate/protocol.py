@@ -424,5 +424,6 @@ class Protocol:
 
     def _all_arrivals(self, channel: Channel, group: int) -> frozenset[int]:
         releasing = channel.sharing(group) if channel.alternating else channel.releasing
-        others = (one + self.members for one in releasing if len(self._targets(channel)) > 1)
+        joint = not self.pairs and len(self._targets(channel)) > 1
+        others = (one + self.members for one in releasing if joint)
         return frozenset((*releasing, *others, *(~one for one in channel.by_mma)))

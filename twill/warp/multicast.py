@@ -22,6 +22,10 @@ from twill.warp.slot_tensors import bits
 
 PATTERN = 8
 """Lines after which a swizzle pattern repeats (PTX ISA, swizzling modes)."""
+LONGEST = 256
+"""Elements of a box along each axis, at most (CUDA driver API, cuTensorMapEncodeTiled)."""
+PLACE = 128
+"""What the address of a box in shared memory is a multiple of, in bytes (PTX ISA, cp.async.bulk.tensor)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,8 +40,8 @@ class _Programs:
 def shared(code: Code, channels: Sequence[ChannelPlan]) -> tuple[ChannelPlan, ...]:
     """The channels, with the axis along which tiles are divided that both blocks load. Raises TwillError
     where there is no such tile."""
-    axes = _axes(code, channels, frozenset(assumptions(code, channels)))
-    return tuple(_divided(one, axes) for one in channels)
+    axes = common(code, channels, frozenset(assumptions(code, channels)))
+    return tuple(divided(one, axes) for one in channels)
 
 
 def assumptions(code: Code, channels: Sequence[ChannelPlan]) -> tuple[int, ...]:
@@ -54,7 +58,7 @@ def assumptions(code: Code, channels: Sequence[ChannelPlan]) -> tuple[int, ...]:
 
 def _bytes(code: Code, channels: Sequence[ChannelPlan], even: frozenset[int]) -> int:
     """That the blocks share, of a slot of each channel."""
-    axes = _axes(code, channels, even)
+    axes = common(code, channels, even)
     return sum(
         tensor.bytes
         for channel in channels
@@ -63,8 +67,9 @@ def _bytes(code: Code, channels: Sequence[ChannelPlan], even: frozenset[int]) ->
     )
 
 
-def _axes(code: Code, channels: Sequence[ChannelPlan], even: frozenset[int]) -> Mapping[int, int]:
-    """Along which axis each tile is divided that both blocks load, by the id of the loaded value."""
+def common(code: Code, channels: Sequence[ChannelPlan], even: frozenset[int]) -> Mapping[int, int]:
+    """Along which axis each tile of some channels is divided that both blocks load, by the id of the loaded
+    value, where the numbers `even`, by value id, are even."""
     programs = _Programs(code, parities(code, even), parents(code))
     axes = {
         use[i].id: axis
@@ -103,13 +108,21 @@ def _axis(code: Code, tensor: SlotTensor, value: Value) -> int | None:
     kind = maker.operands[0].type if maker is not None and maker.operands else None
     encoding = kind.encoding if isinstance(kind, TensorDesc) else None
     axis = next((i for i, size in enumerate(tensor.shape[:-1]) if size > 1), None)
-    if axis is None or not isinstance(encoding, NvmmaShared) or not encoding.swizzle_bytes:
+    if axis is None or not isinstance(encoding, NvmmaShared):
         return None
-    whole = tensor.shape[-1] * bits(tensor.dtype) // 8 % encoding.swizzle_bytes == 0
     outer = len(kind.shape) - len(tensor.shape) if isinstance(kind, TensorDesc) else 0
-    whole &= isinstance(kind, TensorDesc) and kind.shape == (1,) * outer + tensor.shape
-    lines = prod(tensor.shape[:-1])
-    return axis if whole and tensor.shape[axis] % 2 == 0 and lines % (2 * PATTERN) == 0 else None
+    whole = isinstance(kind, TensorDesc) and kind.shape == (1,) * outer + tensor.shape
+    return axis if whole and tensor.shape[axis] % 2 == 0 and _in_halves(tensor, encoding) else None
+
+
+def _in_halves(tensor: SlotTensor, encoding: NvmmaShared) -> bool:
+    """Whether half of the lines of a tile are whole swizzle patterns; of a tile that lies row by row, whether
+    TMA can write them behind the others."""
+    line, lines = tensor.shape[-1] * bits(tensor.dtype) // 8, prod(tensor.shape[:-1])
+    if encoding.swizzle_bytes:
+        return line % encoding.swizzle_bytes == 0 and lines % (2 * PATTERN) == 0
+    row_by_row = not encoding.transposed and tensor.shape[-1] <= LONGEST and line % 16 == 0
+    return row_by_row and lines * line % (2 * PLACE) == 0
 
 
 def _exclusive(code: Code, axes: Mapping[int, int]) -> Mapping[int, int]:
@@ -124,7 +137,8 @@ def _producers(code: Code, values: Collection[int]) -> list[tuple[int, int]]:
     return [(one.id, op.index) for op in code.ops.values() for one in op.results if one.id in values]
 
 
-def _divided(channel: ChannelPlan, axes: Mapping[int, int]) -> ChannelPlan:
+def divided(channel: ChannelPlan, axes: Mapping[int, int]) -> ChannelPlan:
+    """With the axis along which its tiles are loaded in halves."""
     made = list[SlotTensor]()
     for i, tensor in enumerate(channel.tensors):
         found = [axes.get(use[i].id) for use in channel.sources]

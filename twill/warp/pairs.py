@@ -1,7 +1,9 @@
 """Pairs of thread blocks: two neighbours along x whose MMAs are one of twice the rows (cta_group::2).
 
 Each block of a pair executes a program of its own. Their MMAs have the same B, of which each block loads
-half; the first block issues them for both. That is right where B, and how often each loop runs, is the same
+half; the first block issues them for both. What else both need of a tile that MMAs alone read, such as the
+scale factors of B, which lie in the tensor memory of both, is loaded half by each block and multicast to both
+(`twill.warp.multicast`). All of it is right where B, and how often each loop runs, is the same
 in both programs (`twill.warp.parity` shows it); the launcher refuses numbers of tiles that it takes for even.
 Raises TwillError, with the operation, where it can not be shown.
 """
@@ -13,7 +15,7 @@ from twill.ir.loop import NvmmaShared, Op, TensorDesc, Value
 from twill.ops.mma import inputs
 from twill.ops.table import role
 from twill.ops.values import shape_of
-from twill.warp import parity
+from twill.warp import multicast, parity
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import BUFFER_VIEWS, LOAD, MMAS, Code
 from twill.warp.parity import COMMON, Parity, differing, parents, parities
@@ -39,9 +41,22 @@ def halved(
     inside = {index for _, tasks in loops for task in tasks for index in task.ops}
     for op in (one for one in code.ops.values() if one.name in MMAS and one.index not in inside):
         raise code.refuse("an MMA outside of the scheduled loops can not be that of a pair", op)
-    axes = _axes(code, frozenset(assumptions(code)))
+    even = frozenset(assumptions(code))
+    axes = _axes(code, even)
     _only_as_b(code, axes)
-    return tuple(_halved(code, one, axes) if one.by_mma else one for one in channels)
+    made = tuple(_halved(code, one, axes) if one.by_mma else one for one in channels)
+    return _multicast(code, made, axes, even)
+
+
+def _multicast(
+    code: Code, channels: tuple[ChannelPlan, ...], axes: Mapping[int, int], even: frozenset[int]
+) -> tuple[ChannelPlan, ...]:
+    """The channels, with the axis along which tiles are divided that both blocks need whole. MMAs release
+    their slots in both blocks at once, so that either block may fill those of the other."""
+    own = [one for one in channels if one.by_mma and one.by_threads == ()]
+    found = multicast.common(code, own, even)
+    whole = {value: axis for value, axis in found.items() if value not in axes}
+    return tuple(multicast.divided(one, whole) if one in own else one for one in channels)
 
 
 def halved_loads(code: Code) -> frozenset[int]:

@@ -152,27 +152,26 @@ def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
         tile = boxed(address, tensor.part, tensor.dtype, tensor.encoding)
     except ValueError as problem:
         raise refuse(emitter.program, op, f"{op.result.name} {problem}") from problem
+    full, of_pair = f"{channel_name(it.channel)}.full({n})", emitter.of_pair(it.channel)
+    full = f"of_first({full})" if of_pair else full
     if tensor.multicast is not None:
-        full = f"{channel_name(it.channel)}.full({n})"
         scope.lines += _halves(emitter, tile, tensor, corner, name, full)
         return ["{", *indented(scope.lines), "}"]
     for box in range(tile.boxes):
         at = box_coordinates(corner, box * tile.width * 8 // tile.bits)
-        into, full = plus(tile.address, box * tile.box), f"{channel_name(it.channel)}.full({n})"
-        load_box = "tma_load"
-        if emitter.of_pair(it.channel):
-            load_box, full = "tma_load_pair", f"of_first({full})"
-        scope.lines.append(f"{load_box}({into}, {name}, {full}, {at});")
+        into = plus(tile.address, box * tile.box)
+        scope.lines.append(f"{'tma_load_pair' if of_pair else 'tma_load'}({into}, {name}, {full}, {at});")
     return ["{", *indented(scope.lines), "}"]
 
 
 def _halves(
     emitter: Emitter, tile: Shared, tensor: SlotTensor, corner: list[str], name: str, full: str
 ) -> list[str]:
-    """The loads of a tile in two halves: of a cluster each block loads one, for both."""
-    axis = tensor.multicast
+    """The loads of a tile in two halves: of a cluster or a pair each block loads one, for both."""
+    axis, program = tensor.multicast, emitter.program
     assert axis is not None
-    lines, shared = list[str](), emitter.program.cluster > 1
+    lines, shared = list[str](), program.clustered
+    load_box = f"tma_load{'_multicast' * shared}{'_pair' * program.pairs}"
     moves = axis + len(corner) - len(tensor.shape)
     for half in (PAIR_RANK,) if shared else ("0", "1"):
         part, skipped = times(half, tensor.box[axis]), times(half, tile.box // 2)
@@ -180,7 +179,7 @@ def _halves(
         for box in range(tile.boxes):
             at = box_coordinates(moved, box * tile.width * 8 // tile.bits)
             into = plus(plus(tile.address, box * tile.box), skipped)
-            lines.append(f"{'tma_load_multicast' if shared else 'tma_load'}({into}, {name}, {full}, {at});")
+            lines.append(f"{load_box}({into}, {name}, {full}, {at});")
     return lines
 
 

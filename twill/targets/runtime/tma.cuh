@@ -44,6 +44,7 @@ __device__ __forceinline__ void bulk_load(uint32_t to, const void* from, uint32_
 //   tma_load_pair  like tma_load, in a CTA of a pair: `barrier` is an address of the cluster's shared memory, in either CTA.
 //   tma_load_multicast  like tma_load, to the same place in both CTAs of a cluster of two; in each the bytes count on the
 //                  barrier at the same place as `barrier`.
+//   tma_load_multicast_pair  like tma_load_multicast, in a pair: all bytes count on `barrier`, as of tma_load_pair.
 //   tma_load       the box at the coordinates arrives at `to`; its bytes count on `barrier`.
 //   tma_store      the box at `from` is written to the coordinates; completes with the bulk group.
 //   tma_add        like tma_store, but adds to what is there, in the map's element type (cp.reduce, relaxed).
@@ -67,6 +68,14 @@ __device__ __forceinline__ void bulk_load(uint32_t to, const void* from, uint32_
         asm volatile("{\n.reg .b16 both;\nmov.b16 both, 3;\n"                                                          \
                      "cp.async.bulk.tensor." #RANK                                                                     \
                      ".shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster"                         \
+                     " [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2], both;\n}" ::"r"(to), "l"(map), "r"(barrier),    \
+                     TWILL_VALUES_##RANK : "memory");                                                                  \
+    }                                                                                                                  \
+    __device__ __forceinline__ void tma_load_multicast_pair(                                                           \
+        uint32_t to, const CUtensorMap* map, uint32_t barrier, TWILL_PARAMETERS_##RANK) {                              \
+        asm volatile("{\n.reg .b16 both;\nmov.b16 both, 3;\n"                                                          \
+                     "cp.async.bulk.tensor." #RANK                                                                     \
+                     ".shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2"            \
                      " [%0], [%1, " TWILL_COORDINATES_##RANK "], [%2], both;\n}" ::"r"(to), "l"(map), "r"(barrier),    \
                      TWILL_VALUES_##RANK : "memory");                                                                  \
     }                                                                                                                  \
