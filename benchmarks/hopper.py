@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import mean
 from textwrap import fill
 from typing import Any
 
@@ -102,6 +103,9 @@ VARIANTS = {
         "gemm_persistent", {**FP8, "GROUP": "16"}, like="gemm_persistent.fp8"
     ),
     "gemm_persistent.cluster": Variant("gemm_persistent", cluster=2, like="gemm_persistent"),
+    "gemm_persistent.fp8_16_rows.cluster": Variant(
+        "gemm_persistent", {**FP8, "GROUP": "16"}, cluster=2, like="gemm_persistent.fp8"
+    ),
     "gemm_persistent.two_tiles.cluster": Variant(
         "gemm_persistent", WIDE, cluster=2, like="gemm_persistent.two_tiles"
     ),
@@ -383,15 +387,14 @@ def _steady(reports: Mapping[str, Any]) -> list[list[object]]:
 
 
 def plot(reports: Mapping[str, Any], path: Path) -> None:
-    """Time beside the vendor's library and beside Triton, and SM cycles beside the library, by kernel and
-    size."""
+    """Time beside a library and, where it took part, beside Triton, and SM cycles beside the library; of each
+    kernel, a bar for each size."""
     import matplotlib as mpl
 
     mpl.use("svg")
     import matplotlib.pyplot as plt
 
     mpl.rcParams |= {"svg.hashsalt": "twill", "svg.fonttype": "none"}
-    figure, axes = plt.subplots(3, 1, figsize=(10, 9), sharex=True, layout="constrained")
     rows = _rows(reports)
     places = [i + 0.8 * list(reports).index(name) for i, (name, *_) in enumerate(rows)]
     cycles = [_cycles(contenders) for *_, contenders in rows]
@@ -400,6 +403,12 @@ def plot(reports: Mapping[str, Any], path: Path) -> None:
         "speed, times the same kernel by Triton": [_ratio(contenders, "triton") for *_, contenders in rows],
         "SM cycles of cuBLAS or cuDNN by ours": cycles,
     }
+    series = {title: values for title, values in series.items() if any(values)}
+    size = (max(10.0, 0.17 * len(rows)), 3.0 * len(series))
+    figure, grid = plt.subplots(
+        len(series), 1, figsize=size, sharex=True, layout="constrained", squeeze=False
+    )
+    axes = grid[:, 0]
     for axis, (title, values) in zip(axes, series.items(), strict=True):
         axis.bar(
             places,
@@ -408,11 +417,20 @@ def plot(reports: Mapping[str, Any], path: Path) -> None:
         )
         axis.axhline(1, color="black", linewidth=0.8)
         axis.set_title(title, loc="left", fontsize=10)
-        axis.set_ylim(0, max([1.3, *(value * 1.05 for value in values if value)]))
+        axis.set_ylim(0, max([1.3, *(value * 1.12 for value in values if value)]))
         for place, value in zip(places, values, strict=True):
             if value:
-                axis.annotate(f"{value:.2f}", (place, value), ha="center", va="bottom", fontsize=7)
-    axes[-1].set_xticks(places, [f"{name}\n{size}" for name, size, *_ in rows], rotation=90, fontsize=7)
+                axis.annotate(
+                    f"{value:.2f}", (place, value), ha="center", va="bottom", fontsize=6, rotation=90
+                )
+        axis.margins(x=0.01)
+    names = [name for name, *_ in rows]
+    middles = {
+        name: mean(place for place, one in zip(places, names, strict=True) if one == name) for name in names
+    }
+    axes[-1].set_xticks(list(middles.values()), list(middles), rotation=90, fontsize=7)
+    sizes = ", ".join(dict.fromkeys(size for _, size, *_ in rows))
+    axes[-1].set_xlabel(f"of each kernel, from left to right: {sizes}", fontsize=7)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
