@@ -4,6 +4,7 @@ that no test has to search)."""
 import re
 import subprocess
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -211,6 +212,18 @@ def loops(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
     module = found[0].module
     assert module
     return module, tuple(scheduled)
+
+
+def measured(kernel: str) -> tuple[Module, tuple[Scheduled, ...]]:
+    """As `loops`, with the schedules that benchmarks measure (reports/schedules)."""
+    module, scheduled = loops(kernel)
+    found = list[Scheduled]()
+    for i, one in enumerate(scheduled):
+        path = f"reports/schedules/{kernel}.for.{i}.json"
+        kept = read_schedule(load(path), path).result
+        assert kept.solution
+        found.append(replace(one, problem=kept.problem, solution=kept.solution))
+    return module, tuple(found)
 
 
 def architecture(kernel: str) -> str:

@@ -10,12 +10,11 @@ from types import SimpleNamespace
 import pytest
 
 from tests.kernels.builds import assembled
-from tests.kernels.programs import EXAMPLES, loops, program
+from tests.kernels.programs import EXAMPLES, loops, measured, program
 from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
-from twill.files import load, read_schedule
 from twill.ir.operands import Register, Write
 from twill.ir.statements import MmaIssue, MmaWait, Pipelined, walk
 from twill.launch import describe, manifest
@@ -101,14 +100,13 @@ def test_no_example_spills_or_has_its_products_serialized(kernel: str, tmp_path:
 def test_two_tiles_of_backward_attention_do_not_spill_as_they_are_measured(tmp_path: Path) -> None:
     """In the order that benchmarks measure. That of these tests reads a vector early for which a thread has
     two registers too few; `twill codegen` then tries other kernels."""
-    module, (one,) = loops("fa_bwd_subtiled")
-    path = "reports/schedules/fa_bwd_subtiled.for.0.json"
-    kept = read_schedule(load(path), path).result
-    assert kept.solution
-    scheduled = [replace(one, problem=kept.problem, solution=kept.solution)]
+    module, scheduled = measured("fa_bwd_subtiled")
     made = lower(module, scheduled, TARGET)
     write(tmp_path / "kernel.cu", source(made))
-    write(tmp_path / "kernel.json", manifest.write(describe.manifest(made, scheduled, {one.loop.path: 1.0})))
+    write(
+        tmp_path / "kernel.json",
+        manifest.write(describe.manifest(made, scheduled, {"fa_bwd_subtiled/for.0": 1.0})),
+    )
     assert build(tmp_path) == ()
 
 

@@ -3,8 +3,7 @@
 from dataclasses import replace
 from itertools import takewhile
 
-from tests.kernels.programs import changed, loops, program
-from twill.files import load, read_schedule
+from tests.kernels.programs import changed, loops, measured, program
 from twill.ir.program import Program
 from twill.ir.statements import (
     Compute,
@@ -21,8 +20,6 @@ from twill.simulate.check import check
 from twill.targets.hopper import TARGET
 from twill.warp.lower import lower
 from twill.warp.plan import Options
-
-KEPT = "reports/schedules/fa_bwd_subtiled.for.0.json"
 
 
 def _loop(made: Program) -> Pipelined:
@@ -129,12 +126,7 @@ def test_what_is_loaded_behind_in_an_interval_holds_nothing_up() -> None:
 
 def test_a_vector_is_read_beside_the_mmas_that_a_wait_before_its_own_is_for() -> None:
     """One tile behind the other: between them, all MMAs of the first are waited for."""
-    module, (one,) = loops("fa_bwd_subtiled")
-    kept = read_schedule(load(KEPT), KEPT).result
-    assert kept.solution
-    steady = list(
-        _loop(lower(module, [replace(one, problem=kept.problem, solution=kept.solution)], TARGET)).steady
-    )
+    steady = list(_loop(lower(*measured("fa_bwd_subtiled"), TARGET)).steady)
     (read,) = (
         i
         for i, one in enumerate(steady)

@@ -285,13 +285,9 @@ def planned(design: Design) -> Plan:
     if (own := design.independent) is not None:
         channels = (*channels, *own.channels)
         handed = {**handed, **{op: names[0] for op, names in own.stores.items()}}
-    storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
-    scheduled = [part.scheduled.loop for part in parts]
-    several = stored_by_several(code, storing, non_loop.owner) or around_loops(code, scheduled)
-    ordered = between(code, non_loop.owner, (loop.op.index for loop in scheduled))
-    orders_stores = several or bool(ordered or ordering(code, scheduled))
+    order = _store_order(design, non_loop)
     memory, blocks, by_tma = _shared_memory(
-        design, channels, non_loop, stored, handed, synchronized=orders_stores
+        design, channels, non_loop, stored, handed, synchronized=order.needed
     )
     kernel = Kernel(
         code,
@@ -325,11 +321,31 @@ def planned(design: Design) -> Plan:
         even=_even(design, channels),
         claiming=_claiming(design),
         alternate=options.alternate,
-        synchronized=tuple(group.id for group in granted) if several else (),
-        entered=frozenset(loop.op.index for loop in scheduled) if several else frozenset(),
-        orders_stores=orders_stores,
-        between=ordered,
+        synchronized=tuple(group.id for group in granted) if order.several else (),
+        entered=frozenset(part.scheduled.loop.op.index for part in parts) if order.several else frozenset(),
+        orders_stores=order.needed,
+        between=order.between,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _StoreOrder:
+    """What keeps stores of several groups in the order of the TTGIR."""
+
+    several: bool
+    """All groups synchronize before and behind the loops."""
+    between: frozenset[int]
+    """Before these stores outside of loops, by index, they do too."""
+    needed: bool
+
+
+def _store_order(design: Design, non_loop: NonLoopCode) -> _StoreOrder:
+    code, parts = design.code, design.parts
+    storing = {task.ops[-1]: task.group for part in parts for task in part.tasks}
+    scheduled = [part.scheduled.loop for part in parts]
+    several = stored_by_several(code, storing, non_loop.owner) or around_loops(code, scheduled)
+    ordered = between(code, non_loop.owner, (loop.op.index for loop in scheduled))
+    return _StoreOrder(several, ordered, several or bool(ordered or ordering(code, scheduled)))
 
 
 def _fillers(design: Design) -> Mapping[int, int]:
