@@ -752,6 +752,30 @@ def substituted(a, o, N, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def reflected(a, b, c, N, BLOCK: tl.constexpr):
+    """A tile is rounded, multiplied, and turned in registers to be the left operand of another product."""
+    i = tl.arange(0, BLOCK)
+    tile = i[:, None] * BLOCK + i[None, :]
+    for k in range(N):
+        x = tl.load(a + k * BLOCK * BLOCK + tile).to(tl.bfloat16)
+        y = tl.dot(x, tl.load(b + k * BLOCK * BLOCK + tile))
+        tl.store(c + k * BLOCK * BLOCK + tile, tl.dot(tl.trans(x), y.to(tl.bfloat16)))
+
+
+@triton.jit
+def recounted(a, b, c, N, BLOCK: tl.constexpr, PART: tl.constexpr):
+    """Parts of the columns of a loaded tile are rows of the left operand; the largest product of each is kept."""
+    i, j = tl.arange(0, BLOCK), tl.arange(0, PART)
+    small = tl.load(b + j[:, None] * PART + j[None, :])
+    ROWS: tl.constexpr = BLOCK * BLOCK // PART
+    most = tl.zeros((ROWS, PART), tl.float32)
+    for k in range(N):
+        x = tl.load(a + k * BLOCK * BLOCK + i[:, None] * BLOCK + i[None, :])
+        most = tl.maximum(most, tl.dot(tl.reshape(tl.trans(x), [ROWS, PART]), small))
+    tl.store(c + tl.arange(0, ROWS)[:, None] * PART + j[None, :], most)
+
+
+@triton.jit
 def unrolled(
     a, b, c, sums, M, N, K, STEPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2507,6 +2531,15 @@ TWILL = {
     "straight": STATE,
     "substituted": {"a": "*fp16:16", "o": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
     "eliminated": {"a": "*fp32:16", "o": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
+    "reflected": {"a": "*fp32:16", "b": "*bf16:16", "c": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
+    "recounted": {
+        **dict.fromkeys("ab", "*bf16:16"),
+        "c": "*fp32:16",
+        "N": "i32",
+        "BLOCK": 64,
+        "PART": 16,
+        "num_warps": 4,
+    },
     "detoured": {
         **dict.fromkeys(("q", "k", "v", "o"), "*fp16:16"),
         **dict.fromkeys(("bias", "peaks"), "*fp32:16"),
@@ -3078,6 +3111,8 @@ VARIANTS = {
     "straight": ("straight", {}),
     "detoured": ("detoured", {}),
     "eliminated": ("eliminated", {}),
+    "reflected": ("reflected", {}),
+    "recounted": ("recounted", {}),
     "substituted": ("substituted", {}),
     "unrolled": ("unrolled", {}),
     "strided": ("strided", {}),

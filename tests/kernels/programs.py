@@ -51,6 +51,8 @@ FORMS = (
         "straight",
         "detoured",
         "eliminated",
+        "reflected",
+        "recounted",
         "substituted",
         "unrolled",
         "strided",

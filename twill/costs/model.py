@@ -150,9 +150,7 @@ class _Costing:
 
     def problem(self) -> Problem:
         values = (*self._values(), *self._temporaries(), *self._invariants())
-        together = (
-            v.writers for v in self.graph.values if v.tile.place == "registers" and len(v.writers) > 1
-        )
+        together = (value.group for value in self.graph.values if len(value.group) > 1)
         ordered = tuple((edge.src, edge.dst) for edge in self.graph.edges if self._orders_stores(edge))
         return Problem(
             name=self.graph.name,

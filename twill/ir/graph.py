@@ -170,6 +170,14 @@ class Value:
     """Carried round the loop in place."""
     writers: tuple[str, ...] = ()
     """Every node that writes it, in order; where it lies in registers they must be in one group."""
+    stays: bool = False
+    """Its readers take it from registers of the group that makes it."""
+
+    @property
+    def group(self) -> tuple[str, ...]:
+        """The nodes that one group must have: what writes the registers, and what takes it from there."""
+        readers = (use.node for use in self.uses) if self.stays else ()
+        return tuple(dict.fromkeys((*self.writers, *readers))) if self.tile.place == "registers" else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,7 +95,8 @@ class _Classifier:
 
     def _convert(self, op: Op) -> tuple[Kind, str | None]:
         source, target = op.operands[0], op.result
-        if self._loaded(source) or stays_in_threads(source.type, target.type):
+        read_there = self._loaded(source) and not rearranged(self.body, target)
+        if read_there or stays_in_threads(source.type, target.type):
             return "view", "layout"
         readers = self.body.readers(target)
         if readers and all(role(reader) in ("tma_store", "tma_reduce") for reader in readers):
@@ -193,6 +194,15 @@ def _all_of_it(op: Op) -> bool:
         return False
     types = [value.type for value in (*op.operands, *op.results)]
     return len(types) == 2 and len({prod(one.shape) for one in types if isinstance(one, Tensor)}) == 1
+
+
+def rearranged(body: Body, value: Value) -> bool:
+    """An MMA takes a tile in registers turned, or with its rows and columns counted otherwise, which a matrix
+    descriptor can not say of it in shared memory."""
+    views = (one for one in body.readers(value) if role(one) in ("reshape", "transpose"))
+    tiles = [one.result for one in views if isinstance(one.result.type, Tensor)]
+    taken = any(role(one) == "wgmma" for tile in tiles for one in body.readers(tile))
+    return taken or any(rearranged(body, tile) for tile in tiles)
 
 
 def stays_in_threads(source: Type, target: Type) -> bool:

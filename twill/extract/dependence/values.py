@@ -9,7 +9,7 @@ from functools import cached_property
 
 from twill.extract.dependence.accumulators import Chain, chains
 from twill.extract.dependence.body import Body
-from twill.extract.dependence.fold import Folding
+from twill.extract.dependence.fold import Folding, rearranged
 from twill.extract.dependence.memory_effects import Memory, MemoryEdge, Storage
 from twill.extract.dependence.nodes import Nodes
 from twill.extract.dependence.tiles import in_shared, padded, tile, with_repeated_rows
@@ -66,10 +66,9 @@ class Values:
         for result in op.results:
             if isinstance(result.type, Tensor):
                 made = self._result_tile(op, result)
-                node = self.nodes.ids[op.index]
-                yield ir.Value(
-                    self.ids[result.id], node, made, tuple(self._uses(result, made)), writers=(node,)
-                )
+                node, uses = self.nodes.ids[op.index], tuple(self._uses(result, made))
+                stays = rearranged(self.body, result)
+                yield ir.Value(self.ids[result.id], node, made, uses, writers=(node,), stays=stays)
 
     def _result_tile(self, op: Op, result: Value) -> Tile:
         made = tile(result.type, self.body.threads)

@@ -10,20 +10,21 @@ from dataclasses import dataclass, replace
 
 from twill.diagnostics import DefectError
 from twill.ir.loop import MemDesc, Op, Scalar, Tensor
-from twill.ir.operands import Register, Slot
+from twill.ir.operands import Read, Register, Slot
 from twill.ir.program import Program
 from twill.ir.statements import Compute, InitializeCarried, MmaIssue, walk
 from twill.ops.table import named, role
 from twill.ops.values import element
 from twill.targets.cuda import warp_mma
-from twill.targets.cuda.elements import refuse, variable
+from twill.targets.cuda.elements import refuse, variable, written
 from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, layout
+from twill.targets.cuda.linear_tiles import literal
 from twill.targets.cuda.mma import accumulates, advance, major
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_tiles import BITS, packed
-from twill.targets.cuda.scope import Form
+from twill.targets.cuda.register_tiles import BITS, declaration, packed
+from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import Shared
 
 NAMES = {"f16": "f16", "bf16": "bf16", "f8E4M3FN": "e4m3", "f8E5M2": "e5m2", "f32": "tf32"}
@@ -38,6 +39,9 @@ INTO: Mapping[str, frozenset[str]] = {
     "i32": frozenset({"i8"}),
 }
 """Operand types by that of the accumulator."""
+
+LEFT = "left_"
+"""The variable of an A whose words are brought in order for one MMA."""
 
 
 def instructions(program: Program) -> list[str]:
@@ -103,8 +107,8 @@ class WgmmaPrinter:
     def issue(self, emitter: Emitter, statement: MmaIssue) -> list[str]:
         """The wgmma of elements `begin` to `end` of K, closed as one commit group."""
         program, dot = emitter.program, emitter.program.op(statement.ops[-1])
-        form, (a, b) = _form(emitter, dot), _operands(emitter, statement)
-        lines = [emitter.comment(statement.at, statement.ops, statement.node), "{"]
+        form, (a, b, made) = _form(emitter, dot), _operands(emitter, statement)
+        lines = [emitter.comment(statement.at, statement.ops, statement.node), "{", *made]
         lines.append(f"    const uint64_t descriptor_b = {_second(program, dot, b, form)};")
         lines += [f"    const uint64_t descriptor_a = {_first(a, form)};"] if isinstance(a, Shared) else []
         word, step = _instruction_name(program, dot, form, a, b)
@@ -155,24 +159,45 @@ def _arithmetic(emitter: Emitter, accumulator: Register) -> bool:
     return any(one.variable == accumulator.variable for one in (*written, *begun))
 
 
-def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared]:
-    """A in shared memory, or the variable that holds it, and B. What comes before the MMA only changes how
-    they are seen."""
+def _operands(emitter: Emitter, it: MmaIssue) -> tuple[Shared | str, Shared, list[str]]:
+    """A in shared memory, or the variable that holds it, B, and the lines that make that variable. What comes
+    before the MMA only changes how they are seen."""
     scope = emitter.scope((read for read in it.reads if isinstance(read.location, Register)), at=it.at)
     for read in it.reads:
         if isinstance(read.location, Slot):
             scope.values[read.value] = _at(emitter, scope.operand(read, read.location), read.location)
+    held = (read.value for read in it.reads if isinstance(read.location, Register))
+    turned = {value for value in held if literal(emitter.program.value(value).type)}
     for index in it.ops[:-1]:
         op = emitter.program.op(index)
         seen = scope.values.get(op.operands[0].id) if role(op) in ("layout", "bitcast") else None
         if isinstance(seen, Shared):
             scope.values[op.result.id] = seen
-        elif any(not isinstance(result.type, Tensor) for result in op.results):
+        elif op.operands[0].id in turned or any(not isinstance(one.type, Tensor) for one in op.results):
             execute(scope, op)
+            turned.update(one.id for one in op.results if isinstance(one.type, Tensor))
     dot = emitter.program.op(it.ops[-1])
     a, b = scope.values.get(dot.operands[0].id), scope.form(dot.operands[1])
     assert isinstance(b, Shared)
-    return a if isinstance(a, Shared) else _left_registers(emitter.program, it, dot), b
+    if isinstance(a, Shared):
+        return a, b, []
+    source = _left_registers(emitter.program, it, dot)
+    if not literal(emitter.program.value(source.value).type):
+        assert isinstance(source.location, Register)
+        return variable(source.location), b, []
+    return LEFT, b, _packed(emitter.program, scope, dot)
+
+
+def _packed(program: Program, scope: Scope, dot: Op) -> list[str]:
+    """A, held in a linear layout, with its words in the order in which wgmma takes them."""
+    tile, form = dot.operands[0].type, scope.values.get(dot.operands[0].id)
+    if not isinstance(tile, Tensor) or literal(tile) or not packed(tile) or not callable(form) or scope.lines:
+        raise refuse(program, dot, "its left operand lies in other threads")
+    try:
+        lines = written(tile, LEFT, form)
+    except ValueError as problem:
+        raise refuse(program, dot, f"its left operand: {problem}") from problem
+    return [f"    {line}" for line in (declaration(tile, LEFT), *lines, f"registers_fence({LEFT});")]
 
 
 def _at(emitter: Emitter, operand: Form, slot: Slot) -> Form:
@@ -258,16 +283,16 @@ def _second(program: Program, dot: Op, tile: Shared, form: Fragment) -> str:
     return _descriptor(tile, not tile.transposed, plus(tile.address, begin))
 
 
-def _left_registers(program: Program, it: MmaIssue, dot: Op) -> str:
-    """The variable that holds A. A buffer that is not used has the threads of its source, which share the
-    columns where warps share rows."""
+def _left_registers(program: Program, it: MmaIssue, dot: Op) -> Read:
+    """The registers that hold A, or what A is a view of. A buffer that is not used has the threads of its
+    source, which share the columns where warps share rows."""
     accumulator, result = dot.operands[2].id, dot.result.type
     assert isinstance(result, Tensor)
     if isinstance(dot.operands[0].type, MemDesc) and layout(result).across > 1:
         raise refuse(program, dot, "its left operand lies in other threads")
     for read in it.reads:
         if isinstance(read.location, Register) and read.value != accumulator:
-            return variable(read.location)
+            return read
     raise refuse(program, dot, "its left operand is in no register")
 
 
