@@ -776,6 +776,24 @@ def recounted(a, b, c, N, BLOCK: tl.constexpr, PART: tl.constexpr):
 
 
 @triton.jit
+def sums_of_rows(a, b, c, d, e, N, BLOCK: tl.constexpr):
+    """c += a[i] @ b[i], and d has the sums of a's columns, e that of their squares, as products with a row of ones."""
+    i = tl.arange(0, BLOCK)
+    tile = i[:, None] * BLOCK + i[None, :]
+    acc, sums, squares = tl.zeros([BLOCK, BLOCK], tl.float32), tl.zeros([1, BLOCK], tl.float32), tl.zeros([1, 1], tl.float32)
+    for k in range(N):
+        x = tl.load(a + k * BLOCK * BLOCK + tile)
+        acc = tl.dot(x, tl.load(b + k * BLOCK * BLOCK + tile), acc)
+        wide = x.to(tl.float32)
+        sums += tl.dot(tl.full([1, BLOCK], 1.0, tl.float32), wide)
+        rows = tl.dot(wide * wide, tl.full([BLOCK, 1], 1.0, tl.float32))
+        squares += tl.dot(tl.full([1, BLOCK], 1.0, tl.float32), rows)
+    tl.store(c + tile, acc)
+    tl.store(d + i[None, :], sums)
+    tl.store(e + tl.arange(0, 1)[:, None] + tl.arange(0, 1)[None, :], squares)
+
+
+@triton.jit
 def unrolled(
     a, b, c, sums, M, N, K, STEPS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2531,6 +2549,13 @@ TWILL = {
     "straight": STATE,
     "substituted": {"a": "*fp16:16", "o": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
     "eliminated": {"a": "*fp32:16", "o": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
+    "sums_of_rows": {
+        **dict.fromkeys("ab", "*fp16:16"),
+        **dict.fromkeys("cde", "*fp32:16"),
+        "N": "i32",
+        "BLOCK": 64,
+        "num_warps": 4,
+    },
     "reflected": {"a": "*fp32:16", "b": "*bf16:16", "c": "*fp32:16", "N": "i32", "BLOCK": 64, "num_warps": 4},
     "recounted": {
         **dict.fromkeys("ab", "*bf16:16"),
@@ -3112,6 +3137,7 @@ VARIANTS = {
     "detoured": ("detoured", {}),
     "eliminated": ("eliminated", {}),
     "reflected": ("reflected", {}),
+    "sums_of_rows": ("sums_of_rows", {}),
     "recounted": ("recounted", {}),
     "substituted": ("substituted", {}),
     "unrolled": ("unrolled", {}),

@@ -53,6 +53,7 @@ FORMS = (
         "eliminated",
         "reflected",
         "recounted",
+        "sums_of_rows",
         "substituted",
         "unrolled",
         "strided",

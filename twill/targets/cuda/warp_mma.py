@@ -9,6 +9,7 @@ from math import prod
 from twill.ir.distribution import distribution, powers
 from twill.ir.loop import Bases, DotOperand, Op, Scalar, Tensor, Type
 from twill.ops.c import c_type
+from twill.ops.values import element
 from twill.targets.cuda import plain_dot
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 
@@ -44,30 +45,36 @@ def _known(type: Type) -> bool:
 
 def call(op: Op, accumulator: str, a: str, b: str) -> str:
     """All instructions of a warp's part, on arrays of registers. Of a single column, which all threads of a
-    row hold, each register stands for two."""
+    row hold, and of 8 rows and less, which stand twice in an instruction, each register stands for two."""
     left, right, result = (value.type for value in (*op.operands[:2], op.result))
     assert isinstance(left, Tensor)
     assert isinstance(right, Tensor)
     assert isinstance(result, Tensor)
     width = _width(left, right)
     d, x, y = spread(result), spread(left), spread(right)
-    own: Bases = ((0, 1), (8, 0)) if result.shape[1] > 1 else ((8, 0),)
-    columns = _count(d, len(own))
+    beside: Bases = ((0, 1),) if result.shape[1] > 1 else ()
+    below: Bases = ((8, 0),) if result.shape[0] > 8 else ()
+    own = len(beside) + len(below)
+    columns = _count(d, own)
     depth = left.shape[1] // (8 * width)
-    held = 1 << len(own)
-    rows = d.registers // (held * columns)
+    rows = d.registers // (columns << own)
+    half = _log(width) + len(below) + 1
     expected = (
-        (*own, *_further(d, len(own))),
-        (*((0, k) for k in powers(1, width)), (8, 0), (0, 4 * width), *_further(x, _log(width) + 2)),
+        (*beside, *below, *_further(d, own)),
+        (*((0, k) for k in powers(1, width)), *below, (0, 4 * width), *_further(x, half)),
         (*((k, 0) for k in powers(1, width)), (4 * width, 0), *_further(y, _log(width) + 1)),
     )
-    sizes = (held * rows * columns, 4 * width * rows * depth, 2 * width * columns * depth)
+    sizes = (rows * columns << own, rows * depth << half, 2 * width * columns * depth)
     found = (d.register, x.register, y.register)
     if found != expected or sizes != (d.registers, x.registers, y.registers) or depth < 1:
         raise ValueError("has operands in layouts that mma.sync does not have")
-    if held == 2:
-        return f"warp_mma_column<{c_type(left)}, {rows}, {depth}, {width}>({accumulator}, {a}, {b});"
-    return f"warp_mma<{c_type(left)}, {rows}, {columns}, {depth}, {width}>({accumulator}, {a}, {b});"
+    numbers = f"{c_type(left)}, {rows}, {columns}, {depth}, {width}"
+    if own < 2 and BITS.get(element(result), 32) < 32:
+        raise ValueError("adds to one column, or to 8 rows or less, in f16")
+    if own < 2:
+        held = ", ".join("true" if bit else "false" for bit in (beside, below))
+        return f"warp_mma_part<{numbers}, {held}>({accumulator}, {a}, {b});"
+    return f"warp_mma<{numbers}>({accumulator}, {a}, {b});"
 
 
 def _width(left: Tensor, right: Tensor) -> int:

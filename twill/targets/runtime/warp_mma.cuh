@@ -72,17 +72,31 @@ __device__ __forceinline__ void warp_mma(D (&d)[CountD], const A (&a)[CountA], c
             }
 }
 
-/// The same with a B of one column, which stands in all columns of the instructions, so that all columns of D
-/// are equal: a thread holds one of its two, in half as many registers.
-template <class Element, int Rows, int Depth, int Width, class D, class A, class B, int CountD, int CountA, int CountB>
-__device__ __forceinline__ void warp_mma_column(D (&d)[CountD], const A (&a)[CountA], const B (&b)[CountB]) {
-    static_assert(CountD == 2 * Rows, "D");
-    D both[4 * Rows];
+/// The same of less than a whole instruction. A B of one column stands in all columns, and an A of 8 rows or less
+/// twice, so that registers of D and A are equal in pairs: where they are, a thread holds one of two. `Beside`: D has
+/// both columns of a thread; `Below`: A and D have its second row.
+template <class Element, int Rows, int Columns, int Depth, int Width, bool Beside, bool Below, class D, class A,
+          class B, int CountD, int CountA, int CountB>
+__device__ __forceinline__ void warp_mma_part(D (&d)[CountD], const A (&a)[CountA], const B (&b)[CountB]) {
+    constexpr int count = Rows * Columns, held = (1 + Beside) * (1 + Below);
+    constexpr int chunk = Width * sizeof(Element) / sizeof(A), chunks = 4 * Rows * Depth;
+    static_assert(CountD == held * count, "D");
+    static_assert(CountA == chunk * chunks / (Below ? 1 : 2), "A");
+    D whole[4 * count];
+    A left[chunk * chunks];
 #pragma unroll
-    for (int i = 0; i < 4 * Rows; ++i) both[i] = d[i / 2];
-    warp_mma<Element, Rows, 1, Depth, Width>(both, a, b);
+    for (int i = 0; i < 4 * count; ++i) {
+        const int row = Below ? i / 2 % 2 : 0, column = Beside ? i % 2 : 0;
+        whole[i] = d[i / 4 * held + row * (1 + Beside) + column];
+    }
 #pragma unroll
-    for (int i = 0; i < CountD; ++i) d[i] = both[2 * i];
+    for (int i = 0; i < chunk * chunks; ++i) left[i] = a[Below ? i : i / chunk / 2 * chunk + i % chunk];
+    warp_mma<Element, Rows, Columns, Depth, Width>(whole, left, b);
+#pragma unroll
+    for (int i = 0; i < CountD; ++i) {
+        const int row = Below ? i % held / (1 + Beside) : 0, column = Beside ? i % 2 : 0;
+        d[i] = whole[i / held * 4 + 2 * row + column];
+    }
 }
 
 /// Four matrices of 8 x 8 elements of 16 bits to the words to[first], ...; lane l gives the address of row l%8
