@@ -379,11 +379,66 @@ def fa_fwd_masked(
     store_rows(o_desc, lse, first_key + query1, acc1, highest1, total1, BLOCK_M)
 
 
+# --- products of block-scaled operands ---------------------------------------------------------------------------------
+
+
+@triton.jit
+def scale_factors(desc, row, block, ROWS: tl.constexpr, BLOCKS: tl.constexpr):
+    """ROWS x (4 * BLOCKS) scale factors from block number `block` along K on, from memory in blocks of 128 rows x 4."""
+    x = desc.load([0, row // 128, block, 0, 0]).reshape(ROWS // 128, BLOCKS, 32, 4, 4)
+    return x.trans(0, 3, 2, 1, 4).reshape(ROWS, 4 * BLOCKS)
+
+
+@triton.jit
+def scaled_tile(
+    a, b, c, a_scales, b_scales, M, N, K, FORMAT: tl.constexpr, VECTOR: tl.constexpr, PACK: tl.constexpr,
+    BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr
+):  # fmt: skip
+    """A tile of c = (a * a_scales) @ (b * b_scales).T, with a scale factor for VECTOR elements along K. PACK elements are a byte."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K // PACK], [K // PACK, 1], [BLOCK_M, BLOCK_K // PACK])
+    b_desc = tl.make_tensor_descriptor(b, [N, K // PACK], [K // PACK, 1], [BLOCK_N, BLOCK_K // PACK])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    BLOCKS: tl.constexpr = BLOCK_K // VECTOR // 4
+    blocks = K // (4 * VECTOR)
+    x_desc = tl.make_tensor_descriptor(
+        a_scales, [1, M // 128, blocks, 2, 256], [M * blocks * 4, blocks * 512, 512, 256, 1], [1, BLOCK_M // 128, BLOCKS, 2, 256]
+    )
+    y_desc = tl.make_tensor_descriptor(
+        b_scales, [1, N // 128, blocks, 2, 256], [N * blocks * 4, blocks * 512, 512, 256, 1], [1, BLOCK_N // 128, BLOCKS, 2, 256]
+    )
+    row, col = tile_corner(tl.program_id(0), M, N, BLOCK_M, BLOCK_N, GROUP)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(K // BLOCK_K):
+        x = a_desc.load([row, i * (BLOCK_K // PACK)])
+        y = b_desc.load([col, i * (BLOCK_K // PACK)])
+        left = scale_factors(x_desc, row, i * BLOCKS, BLOCK_M, BLOCKS)
+        right = scale_factors(y_desc, col, i * BLOCKS, BLOCK_N, BLOCKS)
+        acc = tl.dot_scaled(x, left, FORMAT, y.T, right, FORMAT, acc)
+    c_desc.store([row, col], acc.to(c.dtype.element_ty))
+
+
+@triton.jit
+def gemm_mxfp8(
+    a, b, c, a_scales, b_scales, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr = 8
+):  # fmt: skip
+    """c[M, N] = a[M, K] @ b[N, K].T of e4m3; 32 elements along K share a scale factor, a power of two."""
+    scaled_tile(a, b, c, a_scales, b_scales, M, N, K, "e4m3", 32, 1, BLOCK_M, BLOCK_N, BLOCK_K, GROUP)
+
+
+@triton.jit
+def gemm_nvfp4(
+    a, b, c, a_scales, b_scales, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr, GROUP: tl.constexpr = 8
+):  # fmt: skip
+    """c[M, N] = a[M, K] @ b[N, K].T of e2m1, two in a byte; 16 elements along K share a scale factor of e4m3."""
+    scaled_tile(a, b, c, a_scales, b_scales, M, N, K, "e2m1", 16, 2, BLOCK_M, BLOCK_N, BLOCK_K, GROUP)
+
+
 # --- how twill compiles them ------------------------------------------------------------------------------------------
 
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
 PRODUCT = {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp16:16", **SIZES}
 TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8}
+SCALED = {"c": "*bf16:16", **SIZES, "BLOCK_M": 128, "BLOCK_N": 256, "num_warps": 8}
 HEADS = {"scale": "fp32", "heads": "i32", "length": "i32:16", "HEAD_DIM": 128}
 FORWARD = {**dict.fromkeys("qkvo", "*fp16:16"), "lse": "*fp32:16", **HEADS}
 BACKWARD = {
@@ -396,6 +451,8 @@ TWILL = {
     "gemm": {**PRODUCT, **TILE},
     "gemm_persistent": {**PRODUCT, **TILE},
     "dual_gemm": {**dict.fromkeys(["a", "gate", "up", "c"], "*fp16:16"), **SIZES, **TILE, "BLOCK_N": 128},
+    "gemm_mxfp8": {**SCALED, "a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "a_scales": "*u8:16", "b_scales": "*u8:16", "BLOCK_K": 128},
+    "gemm_nvfp4": {**SCALED, "a": "*u8:16", "b": "*u8:16", "a_scales": "*fp8e4nv:16", "b_scales": "*fp8e4nv:16", "BLOCK_K": 256},
     "gemm_reduction": {**PRODUCT, "sums": "*fp32:16", **TILE},
     "fa_fwd": {**FORWARD, "BLOCK_M": 128, "BLOCK_N": 128, "sm90": {"num_warps": 8}, "sm100": {"num_warps": 4}},
     "fa_fwd_subtiled": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
@@ -467,6 +524,75 @@ def persistent_case(settings, M=8192, N=8192, K=4096):
 
     case = product_case(settings, M, N, K)
     return {**case, "grid": (min(*case["grid"], torch.cuda.get_device_properties(0).multi_processor_count),)}
+
+
+def random_factors(dtype, rows, K, vector):
+    """Random scale factors for `vector` elements along K, in blocks of 128 rows x 4: powers of two, or numbers of e4m3."""
+    import torch
+
+    shape = (rows // 128, K // (4 * vector), 32, 4, 4)
+    if dtype == torch.uint8:
+        return torch.randint(125, 130, shape, device="cuda", dtype=dtype)
+    return torch.rand(*shape, device="cuda").add(0.25).to(dtype)
+
+
+E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
+"""By code, without the sign."""
+
+
+def unscaled(x, scales, vector):
+    """An operand in float64: its elements, two in a byte where they have 4 bits, times their scale factors."""
+    import torch
+
+    if x.dtype == torch.uint8:
+        codes = torch.stack([x & 15, x >> 4], -1).flatten(1).int()
+        x = torch.tensor([*E2M1, *(-one for one in E2M1)], device=x.device, dtype=torch.float64)[codes]
+    factors = (scales.double() - 127).exp2() if scales.dtype == torch.uint8 else scales.double()
+    down, across = scales.shape[:2]
+    by_row = factors.permute(0, 3, 2, 1, 4).reshape(128 * down, 4 * across)
+    return x.double() * by_row.repeat_interleave(vector, 1)
+
+
+def scaled_matmul(a, b, a_scales, b_scales):
+    """cuBLAS, by PyTorch, which takes scale factors in these blocks, where it has the types."""
+    import torch
+
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        return {}
+    if a.dtype == torch.uint8:
+        a, b = a.view(torch.float4_e2m1fn_x2), b.view(torch.float4_e2m1fn_x2)
+    if a_scales.dtype == torch.uint8:
+        a_scales, b_scales = a_scales.view(torch.float8_e8m0fnu), b_scales.view(torch.float8_e8m0fnu)
+    scales = {"scale_a": a_scales.flatten(), "scale_b": b_scales.flatten()}
+    return {"cublas": lambda: torch._scaled_mm(a, b.T, **scales, out_dtype=torch.bfloat16)}
+
+
+def scaled_case(settings, M, N, K, vector):
+    """A product of block-scaled operands, beside cuBLAS."""
+    import torch
+
+    def operand(dtype, rows):
+        four = dtype == torch.uint8
+        return torch.randint(0, 256, (rows, K // 2), device="cuda", dtype=dtype) if four else normal(dtype, rows, K)
+
+    a, b, c = operand(settings["a"], M), operand(settings["b"], N), empty(settings["c"], M, N)
+    left, right = (random_factors(settings["a_scales"], rows, K, vector) for rows in (M, N))
+    return {
+        "arguments": {"a": a, "b": b, "c": c, "a_scales": left, "b_scales": right, "M": M, "N": N, "K": K},
+        "grid": (M // settings["BLOCK_M"] * (N // settings["BLOCK_N"]),),
+        "outputs": ["c"],
+        "flops": 2 * M * N * K,
+        "reference": lambda: {"c": (c, unscaled(a, left, vector) @ unscaled(b, right, vector).T)},
+        "peers": scaled_matmul(a, b, left, right),
+    }
+
+
+def mxfp8_case(settings, M=8192, N=8192, K=4096):
+    return scaled_case(settings, M, N, K, 32)
+
+
+def nvfp4_case(settings, M=8192, N=8192, K=4096):
+    return scaled_case(settings, M, N, K, 16)
 
 
 def reduction_case(settings, M=8192, N=8192, K=4096):
@@ -624,6 +750,8 @@ BENCH = {
     "gemm": {"case": product_case, "shapes": DEPTHS},
     "gemm_persistent": {"case": persistent_case, "shapes": DEPTHS},
     "dual_gemm": {"case": dual_case, "shapes": DEPTHS},
+    "gemm_mxfp8": {"case": mxfp8_case, "shapes": DEPTHS},
+    "gemm_nvfp4": {"case": nvfp4_case, "shapes": DEPTHS},
     "gemm_reduction": {"case": reduction_case, "shapes": DEPTHS},
     "fa_fwd": {"case": whole_case, "shapes": LENGTHS},
     "fa_fwd_subtiled": {"case": subtiled_case, "shapes": LENGTHS},

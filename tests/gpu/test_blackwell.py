@@ -1,12 +1,13 @@
 # pyright: basic, reportMissingImports=false
-"""What only Blackwell has, on a Blackwell GPU: examples in sub-tiles, pairs of thread blocks, polynomials,
-and tiles that running thread blocks take over. Block-scaled dots are among the forms (`test_forms`)."""
+"""What only Blackwell has, on a Blackwell GPU: examples in sub-tiles, with block-scaled MMAs, pairs of thread
+blocks, polynomials, and tiles that running thread blocks take over. Other block-scaled dots are among the
+forms (`test_forms`)."""
 
 import pytest
 
 from tests.gpu.kernels import kernel, lineup
 from tests.gpu.test_values import LENGTHS, SIZES
-from tests.kernels.programs import EXAMPLES, PAIRED, POLYNOMIAL
+from tests.kernels.programs import EXAMPLES, PAIRED, POLYNOMIAL, SCALED_EXAMPLES
 from twill.bench.run import values
 
 pytestmark = pytest.mark.gpu("sm_100")
@@ -15,9 +16,20 @@ PAIRS = tuple(name.removesuffix(".sm100") for name in PAIRED)
 NAMES = (
     *("fa_fwd_subtiled", "fa_bwd_subtiled"),
     *POLYNOMIAL,
-    *(name for name in PAIRS if name.removesuffix("_pairs") in EXAMPLES),
+    *SCALED_EXAMPLES,
+    *(name for name in PAIRS if name.removesuffix("_pairs") in (*EXAMPLES, *SCALED_EXAMPLES)),
 )
-CASES = [(name, size) for name in NAMES for size in (LENGTHS if name.startswith("fa") else SIZES)]
+DEEP = [{"M": 128, "N": 256, "K": 256}, {"M": 512, "N": 768, "K": 1024}, {"M": 4096, "N": 4096, "K": 8192}]
+"""Of block-scaled products: whole tiles."""
+
+
+def sizes(name: str) -> list[dict[str, int]]:
+    if name.removesuffix("_pairs") in SCALED_EXAMPLES:
+        return DEEP
+    return LENGTHS if name.startswith("fa") else SIZES
+
+
+CASES = [(name, size) for name in NAMES for size in sizes(name)]
 EVEN = 256
 """Rows of two tiles: of a pair, which needs a whole one."""
 

@@ -9,7 +9,15 @@ import numpy as np
 import pytest
 
 from tests.gpu.kernels import ANY, here, kernel
-from tests.kernels.programs import BLACKWELL_FORMS, BLOCK_SCALED, EXAMPLES, FORMS, PAIRED, loops
+from tests.kernels.programs import (
+    BLACKWELL_FORMS,
+    BLOCK_SCALED,
+    EXAMPLES,
+    FORMS,
+    PAIRED,
+    SCALED_EXAMPLES,
+    loops,
+)
 from twill.ir.loop import Function
 from twill.ops.values import element
 from twill.simulate.compare import TOLERANCE, arguments, error, of_order, useful
@@ -51,7 +59,8 @@ ROUNDED = 1e-2
 last bit are rounded to neighbours, 1/16 apart, and a sum has many."""
 
 _PAIRS = (name.removesuffix(".sm100") for name in PAIRED)
-ON_BLACKWELL = (*BLACKWELL_FORMS, *(name for name in _PAIRS if name.removesuffix("_pairs") not in EXAMPLES))
+_EXAMPLES = (*EXAMPLES, *SCALED_EXAMPLES)
+ON_BLACKWELL = (*BLACKWELL_FORMS, *(name for name in _PAIRS if name.removesuffix("_pairs") not in _EXAMPLES))
 
 TORCH = {"bf16": "bfloat16", "f8E4M3FN": "float8_e4m3fn", "f8E5M2": "float8_e5m2"}
 """Types that NumPy lacks: the simulator keeps their values as float32."""

@@ -27,6 +27,7 @@ from tests.kernels.programs import (
     INVARIANT,
     PAIRED,
     PASSED,
+    SCALED_EXAMPLES,
     architecture,
     joined,
     loops,
@@ -61,6 +62,7 @@ def numbers(kernel: str) -> dict[str, float]:
     """Scalar arguments for about four iterations."""
     more = {"split": 128} if kernel.startswith("continued") else {}
     more |= {"K": 640} if kernel.removesuffix(".sm100") in BLOCK_SCALED else {}
+    more |= {"K": 1024} if kernel.removesuffix(".sm100") in SCALED_EXAMPLES else {}
     more |= {"pitch": 32} if kernel.removesuffix(".sm100") in (*BY_ROW, "queries_scaled") else {}
     return {**(ATTENTION if kernel.startswith("fa") else GEMM), **more}
 

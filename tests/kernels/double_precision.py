@@ -8,7 +8,7 @@ from math import sqrt
 import numpy as np
 
 from tests.kernels.builds import build
-from tests.kernels.programs import BLOCK_SCALED, BY_ROW, PADDED, PAIRED
+from tests.kernels.programs import BLOCK_SCALED, BY_ROW, PADDED, PAIRED, SCALED_EXAMPLES
 from twill.emulate.arrays import decoded, encoded
 from twill.emulate.build import Request, execute, prepared
 from twill.emulate.memory.clocks import Array
@@ -142,8 +142,8 @@ PLAIN = (
 )
 """Kernels of these cases."""
 SCALED = (
-    *(f"{name}.sm100" for name in BLOCK_SCALED),
-    *(name for name in PAIRED if name.removesuffix("_pairs.sm100") in BLOCK_SCALED),
+    *(f"{name}.sm100" for name in (*BLOCK_SCALED, *SCALED_EXAMPLES)),
+    *(name for name in PAIRED if name.removesuffix("_pairs.sm100") in (*BLOCK_SCALED, *SCALED_EXAMPLES)),
 )
 """Block-scaled products, whose operands are bytes."""
 ROUNDED: Mapping[str, float] = {"f16": 2**-11, "bf16": 2**-8, "f8E4M3FN": 2**-4, "f32": 2**-10}
@@ -155,14 +155,13 @@ def largest(kernel: str, schedules: int) -> float | None:
     compared here. Raises ValueError for one that rounding does not explain."""
     if kernel not in (*PLAIN, *SCALED):
         return None
-    rows, columns, depth = _RAGGED["M"], _RAGGED["N"], 352
+    whole = kernel.removesuffix(".sm100").removesuffix("_pairs") in SCALED_EXAMPLES
+    sizes = (256, 512, 1024) if whole else (_RAGGED["M"], _RAGGED["N"], 352)
     found = [
         one
         for schedule in range(schedules)
         for one in (
-            errors(kernel, schedule).values()
-            if kernel in PLAIN
-            else [scaled_error(kernel, rows, columns, depth, schedule)]
+            errors(kernel, schedule).values() if kernel in PLAIN else [scaled_error(kernel, *sizes, schedule)]
         )
     ]
     if any(error >= most for error, most in found):
@@ -205,6 +204,8 @@ def _error(found: Array, right: Array) -> float:
 # --- block-scaled products --------------------------------------------------------------------------------
 
 FORMATS = {
+    "gemm_mxfp8": ("e4m3", "e4m3", 32),
+    "gemm_nvfp4": ("e2m1", "e2m1", 16),
     "matmul_mxfp8": ("e4m3", "e5m2", 32),
     "matmul_mxfp4": ("e2m1",) * 2 + (32,),
     "matmul_nvfp4": ("e2m1",) * 2 + (16,),
@@ -223,9 +224,10 @@ PITCH = 48
 
 def scaled_error(kernel: str, m: int, n: int, k: int, schedule: int = 0) -> tuple[float, float]:
     """As `errors`, of a block-scaled product, on tiles of 128 x 128 or wider. Rows that TMA pads have whole
-    tiles along K."""
+    tiles along K; examples have whole tiles, of 128 x 256."""
     made, name = build(kernel), kernel.removesuffix(".sm100").removesuffix("_pairs")
-    (left, right, vector), grid = FORMATS[name], (-(-m // 128), -(-n // 128), 1)
+    example, (left, right, vector) = name in SCALED_EXAMPLES, FORMATS[name]
+    grid = (m // 128 * (n // 256), 1, 1) if example else (-(-m // 128), -(-n // 128), 1)
     k = -(-k // 128) * 128 if name.startswith(PADDED) else k
     given = {"M": m, "N": n, "K": k} | ({"pitch": PITCH} if name in BY_ROW else {})
     start = prepared(made, Request(given, grid))
@@ -240,7 +242,8 @@ def scaled_error(kernel: str, m: int, n: int, k: int, schedule: int = 0) -> tupl
         )
         for side, kind, count in (("a", left, m), ("b", right, n))
     )
-    return _error(raw["c"][: m * n].reshape(m, n), a @ b.T), EXACT
+    found = _values(raw["c"][: m * n], "bf16" if example else "f32", (m, n))
+    return _error(found, a @ b.T), ROUNDED["bf16"] if example else EXACT
 
 
 EXACT = 1e-5

@@ -18,6 +18,7 @@ from tests.kernels.programs import (
     EXAMPLES,
     PAIRED,
     POLYNOMIAL,
+    SCALED_EXAMPLES,
     architecture,
 )
 from twill.extract.frontend.triton import capture
@@ -49,12 +50,11 @@ def main(names: list[str]) -> None:
         name, arch = kernel_name.removesuffix(".sm100"), architecture(kernel_name)
         pairs, plain = kernel_name in PAIRED, name.removesuffix("_polynomial").removesuffix("_pairs")
         path = Path("examples/ttgir") / f"{plain}.{arch}.ttgir"
-        if plain in VARIANTS:
-            kernel, changes = VARIANTS[plain]
+        if plain in (*VARIANTS, *SCALED_EXAMPLES):
+            source = "examples" if plain in SCALED_EXAMPLES else "tests/kernels"
+            kernel, changes = VARIANTS.get(plain, (plain, {}))
             path = HERE / "ttgir" / f"{plain}.{arch}.ttgir"
-            path.write_text(
-                capture("tests/kernels/kernels.py", kernel, arch, dict(changes)), encoding="utf-8"
-            )
+            path.write_text(capture(f"{source}/kernels.py", kernel, arch, dict(changes)), encoding="utf-8")
         folder = HERE / "schedules" / ("sm100" if arch == "sm100" else "")
         inputs = Inputs(
             str(path),

@@ -120,6 +120,8 @@ BLACKWELL_EXAMPLES = (
     *("gemm", "gemm_persistent", "dual_gemm", "gemm_reduction"),
     *("fa_fwd", "fa_fwd_subtiled", "fa_fwd_causal", "fa_bwd", "fa_bwd_subtiled"),
 )
+SCALED_EXAMPLES = ("gemm_mxfp8", "gemm_nvfp4")
+"""Examples with block-scaled MMAs, for Blackwell alone."""
 PADDED = ("matmul_mxfp8_mxfp4", "matmul_mxfp4_mxfp8")
 """Of 4-bit floats beside 8-bit ones that TMA pads in shared memory."""
 BY_ROW = (
@@ -154,6 +156,7 @@ PAIRED = tuple(
         "matmul_mxfp8",
         "matmul_mxfp8_mxfp4",
         "matmul_nvfp4",
+        *SCALED_EXAMPLES,
     )
 )
 """Kernels compiled for Blackwell whose MMAs are those of pairs of thread blocks."""
@@ -182,7 +185,7 @@ RANDOM = (
     *("overwritten_random3", "overwritten_random1.sm100"),
 )
 """Kernels with a schedule of `benchmarks/fuzz_schedules.py`, by its seed, that was once lowered wrong."""
-BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))
+BLACKWELL = tuple(f"{kernel}.sm100" for kernel in (*BLACKWELL_EXAMPLES, *SCALED_EXAMPLES, *POLYNOMIAL, *BLACKWELL_FORMS))
 """Kernels compiled for Blackwell."""
 PASSED = ("fa_fwd_passed.sm100",)
 """Kernels for Blackwell with a schedule, of four stages, in which two groups that compute pass a tile in

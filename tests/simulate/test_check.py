@@ -169,3 +169,10 @@ def test_maxima_in_16_bits_are_the_same_in_every_order() -> None:
     assert changed == 1
     assert of_order(program("tallied").function) == TOLERANCE["bf16"]
     assert of_order(read_ttgir(most, "most").functions[0]) == 0.0
+
+
+def test_sizes_are_such_as_tensor_maps_describe() -> None:
+    """Rows of 4-bit floats, two in a byte, at multiples of 16 bytes: of 32 elements, while 16 divide K."""
+    sizes = {int(trial.numbers["K"]) for trial in trials(program("gemm_nvfp4.sm100"))}
+    assert len(sizes) > 3
+    assert all(size % 32 == 0 for size in sizes)

@@ -16,16 +16,18 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
 from twill.extract.scalars import bounding, extents, stepping
 from twill.ir.checked import Checked, CheckedRun
-from twill.ir.loop import Function, Op, Pointer, Value
+from twill.ir.loop import Function, Op, Pointer, TensorDesc, Value
 from twill.ir.program import Program
 from twill.ir.statements import Pipelined, walk
+from twill.ops.table import role
 from twill.simulate.actions import two_ways
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
-from twill.simulate.trips import Trips, counts
+from twill.simulate.trips import Trips, counts, scalar
+from twill.warp.slot_tensors import bits
 
 COUNTS = (0, 1, 2, 3, 4)
 """How often loops run, each time that they are entered."""
@@ -202,7 +204,9 @@ def trials(program: Program) -> tuple[Trial, ...]:
     says, the smallest size."""
     roles = _Roles.of(program.function)
     tried = {
-        size: trial for size in _sizes(program, roles) if (trial := _trial(program, roles, size, EXTENTS[0]))
+        size: trial
+        for size in _sizes(program, roles)
+        if (trial := _trial(program, roles, size, EXTENTS[0])) and _described(program.function, trial)
     }
     few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
     candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
@@ -228,11 +232,29 @@ def trials(program: Program) -> tuple[Trial, ...]:
     ragged = [
         trial
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
-        if (trial := _trial(program, roles, size, extent, pid))
+        if (trial := _trial(program, roles, size, extent, pid)) and _described(program.function, trial)
     ]
     placed = [_placed(program, trial) for trial in [*chosen, *ragged]]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
+
+
+def _described(function: Function, trial: Trial) -> bool:
+    """Whether tensor maps can have the strides of all descriptors: 16 bytes or a multiple (CUDA driver API,
+    cuTensorMapEncodeTiled). A launch with others does not exist, such as one of 4-bit floats, two in a byte,
+    in rows of 24."""
+    values = {
+        arg.id: np.asarray(int(trial.numbers[_name(arg)]))
+        for arg in function.args
+        if trial.numbers.get(_name(arg), 0.5) % 1 == 0
+    }
+    for op in (one for one in function.walk() if role(one) == "descriptor"):
+        kind, count = op.result.type, (len(op.operands) - 1) // 2
+        size = bits(kind.dtype) // 8 if isinstance(kind, TensorDesc) else 0
+        strides = (scalar(function, one, values, trial.grid) for one in op.operands[1 + count : -1])
+        if any(stride is not None and stride * size % 16 for stride in strides):
+            return False
+    return True
 
 
 def _iterations(trial: Trial) -> int:

@@ -44,6 +44,17 @@ def counts(
     return _trips(ops, (*around, loop), dict(arguments), program)
 
 
+def scalar(
+    function: Function, value: Value, arguments: Mapping[int, Operand], program: Mapping[str, int]
+) -> int | None:
+    """A number that follows from the arguments alone; None for another."""
+    ops = {op.index: op for op in function.walk()}
+    try:
+        return int(_value(ops, value, dict(arguments), program, next(iter(ops.values()))))
+    except (TwillError, ZeroDivisionError, KeyError):
+        return None
+
+
 def _trips(ops: Mapping[int, Op], loops: Sequence[Op], values: Values, program: Mapping[str, int]) -> Trips:
     loop, *inside = loops
     begin, end, step = (int(_value(ops, operand, values, program, loop)) for operand in loop.operands[:3])
