@@ -1090,7 +1090,7 @@ MUTANTS = (
     Mutant(
         "stored-behind-in-any-order",
         f"{WARP}/plan.py",
-        "between=ordered,",
+        "between=order.between,",
         "between=frozenset(),",
         "two groups store to the same memory behind a loop in any order",
         ("overwritten_random3",),

@@ -164,6 +164,14 @@ def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
     return ["{", *indented(scope.lines), "}"]
 
 
+LOAD_BOX = {
+    (False, False): "tma_load",
+    (True, False): "tma_load_multicast",
+    (True, True): "tma_load_multicast_pair",
+}
+"""What loads a box, by whether it arrives in both blocks of a cluster and whether they are a pair."""
+
+
 def _halves(
     emitter: Emitter, tile: Shared, tensor: SlotTensor, corner: list[str], name: str, full: str
 ) -> list[str]:
@@ -171,7 +179,7 @@ def _halves(
     axis, program = tensor.multicast, emitter.program
     assert axis is not None
     lines, shared = list[str](), program.clustered
-    load_box = f"tma_load{'_multicast' * shared}{'_pair' * program.pairs}"
+    load_box = LOAD_BOX[shared, program.pairs]
     moves = axis + len(corner) - len(tensor.shape)
     for half in (PAIR_RANK,) if shared else ("0", "1"):
         part, skipped = times(half, tensor.box[axis]), times(half, tile.box // 2)
