@@ -204,9 +204,7 @@ def trials(program: Program) -> tuple[Trial, ...]:
     says, the smallest size."""
     roles = _Roles.of(program.function)
     tried = {
-        size: trial
-        for size in _sizes(program, roles)
-        if (trial := _trial(program, roles, size, EXTENTS[0])) and _described(program.function, trial)
+        size: trial for size in _sizes(program, roles) if (trial := _trial(program, roles, size, EXTENTS[0]))
     }
     few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
     candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
@@ -232,29 +230,11 @@ def trials(program: Program) -> tuple[Trial, ...]:
     ragged = [
         trial
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
-        if (trial := _trial(program, roles, size, extent, pid)) and _described(program.function, trial)
+        if (trial := _trial(program, roles, size, extent, pid))
     ]
     placed = [_placed(program, trial) for trial in [*chosen, *ragged]]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
-
-
-def _described(function: Function, trial: Trial) -> bool:
-    """Whether tensor maps can have the strides of all descriptors: 16 bytes or a multiple (CUDA driver API,
-    cuTensorMapEncodeTiled). A launch with others does not exist, such as one of 4-bit floats, two in a byte,
-    in rows of 24."""
-    values = {
-        arg.id: np.asarray(int(trial.numbers[_name(arg)]))
-        for arg in function.args
-        if trial.numbers.get(_name(arg), 0.5) % 1 == 0
-    }
-    for op in (one for one in function.walk() if role(one) == "descriptor"):
-        kind, count = op.result.type, (len(op.operands) - 1) // 2
-        size = bits(kind.dtype) // 8 if isinstance(kind, TensorDesc) else 0
-        strides = (scalar(function, one, values, trial.grid) for one in op.operands[1 + count : -1])
-        if any(stride is not None and stride * size % 16 for stride in strides):
-            return False
-    return True
 
 
 def _iterations(trial: Trial) -> int:
@@ -294,6 +274,7 @@ def _sizes(program: Program, roles: _Roles) -> list[int]:
 
 
 def _trial(program: Program, roles: _Roles, size: int, extent: int, pid: int = 0) -> Trial | None:
+    """One with these sizes; None where no launch can have them."""
     function = program.function
     numbers = dict[str, float]()
     pitches = cycle(PITCHES)
@@ -311,7 +292,30 @@ def _trial(program: Program, roles: _Roles, size: int, extent: int, pid: int = 0
                 else next(pitches)
             )
     grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
-    return _counted(program, numbers, grid)
+    return _counted(program, numbers, grid) if _described(function, numbers, grid) else None
+
+
+def _described(function: Function, numbers: Mapping[str, float], grid: Mapping[str, int]) -> bool:
+    """Whether tensor maps can have the strides of all descriptors: 16 bytes or a multiple (CUDA driver API,
+    cuTensorMapEncodeTiled). A launch with others does not exist, such as one of 4-bit floats, two in a byte,
+    in rows of 24."""
+    values = _integers(function, numbers)
+    for op in (one for one in function.walk() if role(one) == "descriptor"):
+        kind, count = op.result.type, (len(op.operands) - 1) // 2
+        size = bits(kind.dtype) // 8 if isinstance(kind, TensorDesc) else 0
+        strides = (scalar(function, one, values, grid) for one in op.operands[1 + count : -1])
+        if any(stride is not None and stride * size % 16 for stride in strides):
+            return False
+    return True
+
+
+def _integers(function: Function, numbers: Mapping[str, float]) -> dict[int, np.ndarray]:
+    """Arguments that are whole numbers, by the id of their value."""
+    return {
+        arg.id: np.asarray(int(numbers[_name(arg)]))
+        for arg in function.args
+        if numbers.get(_name(arg), 0.5) % 1 == 0
+    }
 
 
 def _loops(program: Program) -> tuple[Op, ...]:
@@ -332,13 +336,9 @@ def _counted(program: Program, numbers: Mapping[str, float], grid: Mapping[str, 
 
 
 def _count(program: Program, loop: Op, numbers: Mapping[str, float], grid: Mapping[str, int]) -> Trips | None:
-    values = {
-        arg.id: np.asarray(int(numbers[_name(arg)]))
-        for arg in program.function.args
-        if numbers.get(_name(arg), 0.5) % 1 == 0
-    }
+    function = program.function
     try:
-        return counts(program.function, loop, values, grid)
+        return counts(function, loop, _integers(function, numbers), grid)
     except (TwillError, ZeroDivisionError, KeyError):
         return None
 

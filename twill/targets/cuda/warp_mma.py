@@ -69,12 +69,12 @@ def call(op: Op, accumulator: str, a: str, b: str) -> str:
     if found != expected or sizes != (d.registers, x.registers, y.registers) or depth < 1:
         raise ValueError("has operands in layouts that mma.sync does not have")
     numbers = f"{c_type(left)}, {rows}, {columns}, {depth}, {width}"
-    if own < 2 and BITS.get(element(result), 32) < 32:
+    if own == 2:
+        return f"warp_mma<{numbers}>({accumulator}, {a}, {b});"
+    if BITS.get(element(result), 32) < 32:
         raise ValueError("adds to one column, or to 8 rows or less, in f16")
-    if own < 2:
-        held = ", ".join("true" if bit else "false" for bit in (beside, below))
-        return f"warp_mma_part<{numbers}, {held}>({accumulator}, {a}, {b});"
-    return f"warp_mma<{numbers}>({accumulator}, {a}, {b});"
+    held = ", ".join("true" if bit else "false" for bit in (beside, below))
+    return f"warp_mma_part<{numbers}, {held}>({accumulator}, {a}, {b});"
 
 
 def _width(left: Tensor, right: Tensor) -> int:
