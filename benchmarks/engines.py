@@ -8,7 +8,6 @@ reported beside the answer, since that depends least on what else the machine do
 engine alone has a smaller interval, or a larger proven bound for the same form of the loop.
 """
 
-import json
 import os
 import subprocess
 import sys
@@ -78,9 +77,7 @@ def run(query: Query, engine: str, limit: float) -> Ran:
         command = [sys.executable, "-m", "twill", "schedule", *query.words, *words]
         process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         _, _, used = os.wait4(process.pid, 0)
-        files = sorted(Path(folder).rglob("schedule.json"))
-        loops = tuple(Outcome.of(json.loads(file.read_text(encoding="utf-8"))) for file in files)
-        return Ran(loops, used.ru_utime + used.ru_stime)
+        return Ran(Outcome.all_in(Path(folder)), used.ru_utime + used.ru_stime)
 
 
 def loses(auto: Ran, others: Iterable[Ran]) -> bool:

@@ -26,6 +26,12 @@ class Outcome:
         proved = schedule["bounds"]["proved"]
         return Outcome(schedule["interval"], proved, schedule["status"], len(schedule["ops"]))
 
+    @staticmethod
+    def all_in(folder: Path) -> tuple["Outcome", ...]:
+        """Of every loop whose schedule.json a command wrote there; none where it failed."""
+        files = sorted(folder.rglob("schedule.json"))
+        return tuple(Outcome.of(json.loads(file.read_text(encoding="utf-8"))) for file in files)
+
 
 @dataclass(frozen=True, slots=True)
 class Run:

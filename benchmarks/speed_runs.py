@@ -1,6 +1,5 @@
 """The commands that reports/speed.md times: each loop of it, alone or beside a load, on cores of its own."""
 
-import json
 import os
 import re
 import subprocess
@@ -96,11 +95,10 @@ def run(loop: Loop, limit: float, cores: Cores = None) -> Run:
         code = process.wait()
         last.cancel()
         wall = time.monotonic() - begin
-        files = sorted(Path(folder).rglob("schedule.json"))
-        loops = tuple(Outcome.of(json.loads(file.read_text(encoding="utf-8"))) for file in files)
+        loops = Outcome.all_in(Path(folder))
         reached = answers(lines)
         answered = max(reached.values()) if len(reached) == len(loops) > 0 else None
-        failed = f"exit status {code}: {lines[-1][1].strip() if lines else ''}" if code or not files else ""
+        failed = f"exit status {code}: {lines[-1][1].strip() if lines else ''}" if code or not loops else ""
         return Run(wall, answered, loops, failed)
 
 
