@@ -65,6 +65,8 @@ class Variant:
     """Whether warpgroups store tiles by themselves; None: where that is predicted to be faster."""
     like: str = ""
     """The variant whose schedules it has; empty: its own."""
+    tile: tuple[str, int] | None = None
+    """A size that is no power of two."""
 
     @property
     def inputs(self) -> Inputs:
@@ -72,6 +74,7 @@ class Variant:
             f"examples/kernels.py:{self.kernel}",
             arch="sm90",
             settings=tuple(self.settings.items()),
+            tile=self.tile,
             persistent=self.persistent,
             divide_waits=self.divide_waits,
         )
@@ -83,6 +86,9 @@ SQUARE = {"BLOCK_N": "128", "num_warps": "4"}
 """Tiles of 128 x 128 for one warpgroup, of which two are in flight."""
 WIDE = {"BLOCK_M": "64", "num_warps": "4", "GROUP": "16"}
 """The same of 64 x 256, with as many rows to a group of tiles."""
+COLUMNS = ("BLOCK_N", 192)
+"""Of tiles of 128 rows for one warpgroup, of which two are in flight."""
+ONE_WARPGROUP = {"num_warps": "4"}
 ROWS = ({"heads": 2, "length": 384},)
 
 VARIANTS = {
@@ -94,6 +100,13 @@ VARIANTS = {
     "gemm_persistent.two_tiles": Variant("gemm_persistent", WIDE, {"cublas": 0.97}),
     "gemm_persistent.fp8_two_tiles": Variant("gemm_persistent", {**FP8, **SQUARE}, {"cublas": 0.97}),
     "gemm_persistent.fp8_wide": Variant("gemm_persistent", {**FP8, **WIDE, "GROUP": "32"}, {"cublas": 0.97}),
+    "gemm_persistent.tile_192": Variant("gemm_persistent", ONE_WARPGROUP, {"cublas": 0.97}, tile=COLUMNS),
+    "gemm_persistent.bf16_tile_192": Variant(
+        "gemm_persistent", {**BF16, **ONE_WARPGROUP}, {"cublas": 0.97}, tile=COLUMNS
+    ),
+    "gemm_persistent.fp8_tile_192": Variant(
+        "gemm_persistent", {**FP8, **ONE_WARPGROUP, "GROUP": "16"}, {"cublas": 0.97}, tile=COLUMNS
+    ),
     "gemm_persistent.together": Variant("gemm_persistent", independent=False, like="gemm_persistent"),
     "gemm_persistent.16_rows": Variant("gemm_persistent", {"GROUP": "16"}, like="gemm_persistent"),
     "gemm_persistent.fp8_together": Variant(

@@ -4,9 +4,9 @@
     twill schedule examples/kernels.py:fa_fwd_subtiled --arch sm90
     twill extract  examples/kernels.py:gemm --arch sm100 --set BLOCK_N=128
 
-Matrices are row major and every size is a multiple of its block. Attention tensors are flattened to
-[heads * length, HEAD_DIM], where `heads` counts batch times heads. The table `TWILL` at the end says with which
-argument types, block sizes and warps each kernel is compiled.
+Matrices are row major; every size is a multiple of its block, but for the columns of `gemm`. Attention tensors are
+flattened to [heads * length, HEAD_DIM], where `heads` counts batch times heads. The table `TWILL` at the end says with
+which argument types, block sizes and warps each kernel is compiled.
 """
 
 import triton
@@ -20,7 +20,7 @@ LOG2_E = tl.constexpr(1.4426950408889634)
 @triton.jit
 def tile_corner(index, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, GROUP: tl.constexpr):
     """First row and column of the `index`-th tile; GROUP rows of tiles are walked together, to share them in L2."""
-    rows, cols = M // BLOCK_M, N // BLOCK_N
+    rows, cols = tl.cdiv(M, BLOCK_M), tl.cdiv(N, BLOCK_N)
     group, within = index // (GROUP * cols), index % (GROUP * cols)
     height = min(rows - group * GROUP, GROUP)
     return (group * GROUP + within % height) * BLOCK_M, (within // height) * BLOCK_N
@@ -51,7 +51,7 @@ def gemm_persistent(
     a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
     b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
     c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
-    tiles = (M // BLOCK_M) * (N // BLOCK_N)
+    tiles = tl.cdiv(M, BLOCK_M) * tl.cdiv(N, BLOCK_N)
     for tile in range(tl.program_id(0), tiles, tl.num_programs(0)):
         row, col = tile_corner(tile, M, N, BLOCK_M, BLOCK_N, GROUP)
         acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)

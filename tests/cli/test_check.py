@@ -94,6 +94,7 @@ def test_kept_schedules_hold(name: str, path: Path) -> None:
     pytest.importorskip("triton")
     variant = VARIANTS[name]
     settings = [word for pair in variant.settings.items() for word in ("--set", "=".join(pair))]
+    settings += ["--tile", "=".join(map(str, variant.tile))] if variant.tile else []
     status, text = run("check", str(path), f"examples/kernels.py:{variant.kernel}", *settings)
     assert status == 0, text
 

@@ -52,6 +52,77 @@ def test_what_is_no_linear_function_is_refused(sizes: Callable[[int], str]) -> N
         instantiated(text(sizes), "N", 176)
 
 
+def function(lines: Callable[[int], str]) -> Callable[[int], str]:
+    return lambda n: f"  tt.func @f() {{\n{lines(n)}\n  }}"
+
+
+def constants(n: int) -> str:
+    """Where the size is 128, it shares a constant with another number."""
+    names = {n: f"%c{n}_i32", 128: "%c128_i32"}
+    defined = "\n".join(f"    {name} = arith.constant {one} : i32" for one, name in names.items())
+    return (
+        f"{defined}\n    %minus = arith.constant {-n} : i64\n    use {names[n]}, {names[128]}, %minus, %cst"
+    )
+
+
+def test_sizes_may_share_a_constant() -> None:
+    defined = ("%c176_i32 = arith.constant 176 : i32", "%c128_i32 = arith.constant 128 : i32")
+    wanted = "\n".join(f"    {one}" for one in (*defined, "%cm176_i64 = arith.constant -176 : i64"))
+    assert instantiated(function(constants), "N", 176) == (
+        f"  tt.func @f() {{\n{wanted}\n    use %c176_i32, %c128_i32, %cm176_i64, %cst\n  }}"
+    )
+
+
+def test_each_function_defines_its_constants() -> None:
+    made = instantiated(lambda n: f"{function(constants)(n)}\n{function(constants)(n)}", "N", 176)
+    assert made == "\n".join([instantiated(function(constants), "N", 176)] * 2)
+
+
+CONSTANTS_DIFFER: tuple[Callable[[int], str], ...] = (
+    lambda n: f"    %a = arith.constant {n * n} : i32\n    use %a",
+    lambda n: f"    %a = arith.constant 1 : {'i32' if n > 64 else 'i64'}\n    use %a",
+    lambda n: f"    %a = arith.constant 1 : i32\n    use {'%a' if n > 64 else '%b'}",
+)
+
+
+@pytest.mark.parametrize("lines", CONSTANTS_DIFFER)
+def test_constants_that_differ_in_more_are_refused(lines: Callable[[int], str]) -> None:
+    with pytest.raises(TwillError, match="no linear function of N"):
+        instantiated(function(lines), "N", 176)
+
+
+def layouts(n: int) -> str:
+    """Of rows of n elements of 16 bits: a warp's threads along them, the swizzle, and an accumulator. Where
+    rows have 64 elements, both tiles have one layout."""
+    along = min(32, n // 8)
+    blocked = f"#ttg.blocked<{{threads = [{32 // along}, {along}]}}>"
+    other = "#ttg.blocked<{threads = [4, 8]}>"
+    defined = {blocked: "#blocked", other: "#blocked1"}
+    lines = [f"{name} = {one}" for one, name in reversed(defined.items())]
+    swizzled = f"#ttg.nvmma_shared<{{swizzle = {min(128, 2 * n)}}}>"
+    lines += [f"#shared = {swizzled}", f"#mma = #ttg.mma<{{instrShape = [16, {n}]}}>"]
+    return "\n".join([*lines, f"use {defined[blocked]}, {defined[other]}, #shared, #mma"])
+
+
+@pytest.mark.parametrize(("size", "divisor", "swizzle"), [(192, 64, 128), (224, 32, 64), (176, 16, 32)])
+def test_layouts_are_those_of_a_size_that_divides(size: int, divisor: int, swizzle: int) -> None:
+    found = instantiated(layouts, "N", size)
+    *defined, use = found.split("\n")
+    kinds = dict(line.split(" = ", 1) for line in defined)
+    blocked, other, shared, mma = (kinds[name] for name in use.removeprefix("use ").split(", "))
+    assert blocked == f"#ttg.blocked<{{threads = [{256 // divisor}, {divisor // 8}]}}>"
+    assert other == "#ttg.blocked<{threads = [4, 8]}>"
+    assert shared == f"#ttg.nvmma_shared<{{swizzle = {swizzle}}}>"
+    assert mma == f"#ttg.mma<{{instrShape = [16, {size}]}}>"
+
+
+def test_layouts_of_other_kinds_are_refused_where_no_size_divides() -> None:
+    with pytest.raises(TwillError, match="no linear function of N"):
+        instantiated(
+            lambda n: f"#a = {'#ttg.a' if n > 16 else '#ttg.b'}<{{[{n}, 1]}}>\nuse #a, {n * n}", "N", 80
+        )
+
+
 @pytest.mark.parametrize("size", [8, 16, 100, 256, 272])
 def test_sizes_that_no_instruction_takes_are_refused(size: int) -> None:
     with pytest.raises(TwillError, match="multiples of 16") as error:

@@ -59,6 +59,12 @@ def test_what_triton_writes_passes(folder: str) -> None:
             "order = array<i32: 1, 1>",
             "ttg.memdesc_trans has no order of 2 dimensions",
         ),
+        (
+            GEMM,
+            "<128x256xf16, #shared> loc",
+            "<128x224xf16, #shared> loc",
+            "rows of 448 bytes, no multiple of its swizzle of 128",
+        ),
     ],
 )
 def test_what_can_not_be_is_refused(text: str, old: str, new: str, complaint: str) -> None:

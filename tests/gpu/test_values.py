@@ -4,8 +4,14 @@ each time."""
 
 import pytest
 
-from tests.gpu.kernels import ANY, kernel, lineup
+from tests.gpu.kernels import ANY, here, kernel, lineup
+from twill.bench.contenders import field
 from twill.bench.run import values
+from twill.extract.frontend.arguments import from_text
+from twill.generation.built import built
+from twill.generation.generated import GenerateOptions
+from twill.inputs import Inputs
+from twill.launch.load import load
 
 pytestmark = pytest.mark.gpu(*ANY)
 
@@ -38,6 +44,28 @@ def test_values_are_right(name: str, shape: dict[str, int]) -> None:
     case = field.case(shape)
     for _ in range(3):
         assert values(field, case)
+
+
+@pytest.mark.parametrize(("name", "shape"), [("gemm", SIZES[2]), ("gemm_persistent", SIZES[3])])
+@pytest.mark.parametrize("columns", [16, 136, 248])
+def test_last_columns_of_a_tile_are_right(name: str, shape: dict[str, int], columns: int) -> None:
+    ragged = lineup(name)
+    assert values(ragged, ragged.case({**shape, "N": shape["N"] - 256 + columns}))
+
+
+@pytest.mark.skipif(here() != "sm90", reason="--tile is for sm90 alone")
+@pytest.mark.parametrize("columns", [96, 160, 192, 224])
+@pytest.mark.parametrize("bits", [8, 16])
+def test_tiles_that_triton_does_not_compile(bits: int, columns: int) -> None:
+    """Two tiles in flight up to 192 columns."""
+    types = {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "BLOCK_K": "128"} if bits == 8 else {}
+    settings = tuple({**types, "num_warps": "4"}.items())
+    spec = "examples/kernels.py:gemm_persistent"
+    inputs = Inputs(spec, arch="sm90", settings=settings, tile=("BLOCK_N", columns))
+    options = GenerateOptions(check=False)
+    made = field(spec, "sm90", from_text(dict(settings)), load(built(inputs, options)))
+    for shape in SIZES[1:]:
+        assert values(made, made.case(shape))
 
 
 @pytest.mark.parametrize(("name", "shape"), LARGEST)

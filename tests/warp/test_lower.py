@@ -299,7 +299,7 @@ def test_what_is_not_supported_is_refused_with_its_line() -> None:
     from twill.extract.reader.ttgir import read
 
     module, (one,) = loops("gemm")
-    source = module.text.replace("%11 = arith.truncf %acc_4", '%11 = "tt.elementwise_inline_asm"(%acc_4)', 1)
+    source = module.text.replace("%13 = arith.truncf %acc_4", '%13 = "tt.elementwise_inline_asm"(%acc_4)', 1)
     assert source != module.text
     line = source[: source.index("tt.elementwise_inline_asm")].count("\n") + 1
     try:

@@ -9,17 +9,22 @@ from collections.abc import Sequence
 from math import prod
 
 from twill.diagnostics import TwillError
+from twill.extract.reader.types import width
 from twill.ir.loop import (
     Blocked,
     DotOperand,
     Encoding,
     Function,
     Linear,
+    MemDesc,
     Module,
     NvidiaMma,
+    NvmmaShared,
     Op,
+    Scalar,
     Slice,
     Tensor,
+    TensorDesc,
 )
 from twill.ops.row import Complaint
 from twill.ops.table import lookup
@@ -62,12 +67,26 @@ def _layouts(op: Op, module: Module) -> Complaint:
     """Of results: as many dimensions as the tile has, every one a power of two or a multiple of 16
     (`extract.frontend.tiles`), and all threads of the module."""
     for value in op.results:
+        if isinstance(value.type, TensorDesc | MemDesc) and (complaint := _swizzle(value.type)):
+            return complaint
         if not isinstance(value.type, Tensor):
             continue
         if any(size < 1 or (size % 16 and size & (size - 1)) for size in value.type.shape):
             return f"has a result of shape {value.type.shape}, and sizes are powers of two or multiples of 16"
         if complaint := _layout(value.type.encoding, len(value.type.shape), module):
             return complaint
+    return None
+
+
+def _swizzle(kind: TensorDesc | MemDesc) -> Complaint:
+    """Rows are whole swizzle patterns: those of a size that is no power of two may not be."""
+    encoding, shape = kind.encoding, kind.alloc_shape if isinstance(kind, MemDesc) else kind.shape
+    if not isinstance(encoding, NvmmaShared) or not isinstance(kind.dtype, Scalar) or len(shape) < 2:
+        return None
+    size = shape[-2] if encoding.transposed else shape[-1]
+    line = size * width(kind.dtype) // 8
+    if size & (size - 1) and encoding.swizzle_bytes and line % encoding.swizzle_bytes:
+        return f"has a tile with rows of {line} bytes, no multiple of its swizzle of {encoding.swizzle_bytes}"
     return None
 
 

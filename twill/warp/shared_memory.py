@@ -26,6 +26,9 @@ from twill.warp.slot_counts import deepen
 from twill.warp.slot_tensors import ALIGNMENT, bits, tile_bytes
 from twill.warp.target import Tiles
 
+PARTS = tuple(range(1, 9))
+"""In how many parts a tile may be staged."""
+
 
 @dataclass(frozen=True, slots=True)
 class SharedMemoryPlan:
@@ -111,12 +114,12 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     looped = any(request.looped for request in own)
     available = demand.limit - ALIGNMENT
     best = None
-    for parts in (1, 2, 4, 8):
+    for parts in PARTS:
         sizes = _own(own, parts, demand)
-        needed = sum(plan.bytes for plan in demand.plans) + sum(sizes.values())
+        needed = sum(_least(demand, plan) for plan in demand.plans) + sum(sizes.values())
         if best is not None and (needed > available or sizes == best[1]):
             continue
-        if needed > available and parts < 8:
+        if needed > available and parts < PARTS[-1]:
             continue
         deep = deepen(demand.plans, available - sum(sizes.values()), demand.depths, demand.most)
         if best is None or (not looped and sum(r.depth for r in deep) > sum(r.depth for r in best[0])):
@@ -127,6 +130,11 @@ def layout(demand: Demand) -> SharedMemoryPlan:
         deep, sizes, {request: _split(request, parts) for request in own}, requests, demand.limit
     )
     return _with_handed(made, demand.handed)
+
+
+def _least(demand: Demand, plan: ChannelPlan) -> int:
+    """Bytes of a channel with the slots that are given, or that its schedules need."""
+    return replace(plan, depth=demand.depths.get(plan.id, plan.depth)).bytes
 
 
 def _with_handed(plan: SharedMemoryPlan, handed: Mapping[int, str]) -> SharedMemoryPlan:
@@ -140,13 +148,11 @@ def _with_handed(plan: SharedMemoryPlan, handed: Mapping[int, str]) -> SharedMem
 
 
 def _split(request: _StagingRequest, parts: int) -> int:
-    """How many parts of at most `parts` the columns of a tile can be stored in: whole lines of the swizzle
-    pattern for every warp."""
+    """How many equal parts of at most `parts` the columns of a tile can be stored in: whole lines of the
+    swizzle pattern for every warp."""
     tile = _tile(request.op)
     whole = tile.shape[-1] * bits(tile.dtype) // 8 // request.across
-    while parts > 1 and whole % (parts * _line(request.op)):
-        parts //= 2
-    return parts
+    return next(one for one in range(parts, 0, -1) if one == 1 or whole % (one * _line(request.op)) == 0)
 
 
 def _line(op: Op) -> int:
@@ -179,7 +185,7 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
     for plan in demand.plans if looped else ():
         if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand, plan, group):
             request = replace(plain, plan=plan, reason="read by the MMA whose result is stored, and no other")
-            if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
+            if plan.stride * plan.depth * _split(request, PARTS[-1]) >= request.bytes:
                 return request
     for plan in () if looped else demand.plans:
         if (
@@ -189,7 +195,7 @@ def _request(demand: Demand, op: Op) -> _StagingRequest:
             and (home(demand.code)[op.index] is None or _released_by(demand, plan, group))
         ):
             request = replace(plain, plan=plan, reason=reason)
-            if plan.stride * plan.depth * _split(request, 8) >= request.bytes:
+            if plan.stride * plan.depth * _split(request, PARTS[-1]) >= request.bytes:
                 return request
     return plain
 
@@ -296,7 +302,8 @@ def _laid_out(
         if request.plan is None:
             continue
         name, channel = f"{request.plan.id}.staging", next(c for c in channels if request.plan.id == c.id)
-        fitting = next(p for p in (1, 2, 4, 8) if -(-request.bytes // p) <= channel.stride * channel.depth)
+        most = channel.stride * channel.depth
+        fitting = next(p for p in PARTS if p == _split(request, p) and -(-request.bytes // p) <= most)
         stores[request.op.index] = (name, fitting)
         if request.plan.id not in overlaid:
             buffers.append(Buffer(name, channel.offset, 0, channel.id, request.reason))

@@ -34,24 +34,26 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         float gated[64];
         float linear_9[64];
         int32_t muli_10;
-        int32_t muli_8;
-        uint32_t truncf_12[8][4];
-        // muli.10 (examples/ttgir/dual_gemm.sm90.ttgir:44:11)
+        int32_t muli_12;
+        uint32_t truncf_14[8][4];
+        // muli.12 (examples/ttgir/dual_gemm.sm90.ttgir:47:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = M / 128;
-            const int32_t divsi_2_ = N / 128;
-            const int32_t muli_3_ = divsi_2_ * 8;
-            const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-            const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-            const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_3_ = divsi_1_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 127;
+            const int32_t divsi_4_ = addi_3_ / 128;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_3_ = divsi_2_ - height_;
             const int32_t height_4_ = min(height_3_, 8);
-            const int32_t remsi_6_ = remsi_5_ % height_4_;
-            const int32_t addi_7_ = height_ + remsi_6_;
-            muli_8 = addi_7_ * 128;
-            const int32_t divsi_9_ = remsi_5_ / height_4_;
-            muli_10 = divsi_9_ * 128;
+            const int32_t remsi_8_ = remsi_7_ % height_4_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_4_;
+            muli_12 = divsi_11_ * 128;
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -59,18 +61,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_y_z.consumer_wait(count_x_y_z);
-                // cycle 30, stage 0: dot.linear_16 (examples/ttgir/dual_gemm.sm90.ttgir:55:20)
-                {
-                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 32768);
-                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + thread.warpgroup * 8192);
-                    wgmma_fence();
-                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                    wgmma_commit();
-                }
-                // cycle 542, stage 0: dot.gated_13 (examples/ttgir/dual_gemm.sm90.ttgir:52:19)
+                // cycle 30, stage 0: dot.gated_13 (examples/ttgir/dual_gemm.sm90.ttgir:55:19)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + thread.warpgroup * 8192);
@@ -81,25 +72,22 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                     wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
+                // cycle 542, stage 0: dot.linear_16 (examples/ttgir/dual_gemm.sm90.ttgir:58:20)
+                {
+                    const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 32768);
+                    const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + thread.warpgroup * 8192);
+                    wgmma_fence();
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                    wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                    wgmma_commit();
+                }
                 auto position_x_y_z = channel_x_y_z.position(count_x_y_z + 1);
                 auto position1_x_y_z = channel_x_y_z.position(count_x_y_z);
                 for (int32_t i = 1; i < n; ++i) {
                     channel_x_y_z.consumer_wait(position_x_y_z);
-                    // cycle 30, stage 0: dot.linear_16 (examples/ttgir/dual_gemm.sm90.ttgir:55:20)
-                    {
-                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 32768);
-                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + thread.warpgroup * 8192);
-                        wgmma_fence();
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
-                        wgmma_commit();
-                    }
-                    wgmma_wait<1>();
-                    registers_fence(gated);
-                    channel_x_y_z.consumer_release(position1_x_y_z);
-                    // cycle 542, stage 0: dot.gated_13 (examples/ttgir/dual_gemm.sm90.ttgir:52:19)
+                    // cycle 30, stage 0: dot.gated_13 (examples/ttgir/dual_gemm.sm90.ttgir:55:19)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + thread.warpgroup * 8192);
@@ -108,6 +96,20 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
                         wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(gated, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_commit();
+                    }
+                    wgmma_wait<1>();
+                    registers_fence(linear_9);
+                    channel_x_y_z.consumer_release(position1_x_y_z);
+                    // cycle 542, stage 0: dot.linear_16 (examples/ttgir/dual_gemm.sm90.ttgir:58:20)
+                    {
+                        const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 32768);
+                        const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + thread.warpgroup * 8192);
+                        wgmma_fence();
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n128<K_MAJOR, K_MAJOR>(linear_9, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
                     position_x_y_z.advance();
@@ -126,7 +128,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             }
         }
         count_x_y_z += trips_0;
-        // truncf.12 (examples/ttgir/dual_gemm.sm90.ttgir:63:11)
+        // truncf.14 (examples/ttgir/dual_gemm.sm90.ttgir:66:11)
         {
             float silu_5_[64];
             #pragma unroll
@@ -140,23 +142,23 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             float silu_8_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) silu_8_[i_] = divide(gated[i_], silu_7_[i_]);
-            float mulf_11_[64];
+            float mulf_13_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) mulf_11_[i_] = (silu_8_[i_] * linear_9[i_]);
+            for (int i_ = 0; i_ < 64; ++i_) mulf_13_[i_] = (silu_8_[i_] * linear_9[i_]);
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) truncf_12[i_ / 4][i_ % 4] = pack_f16(mulf_11_[2 * i_], mulf_11_[2 * i_ + 1]);
+            for (int i_ = 0; i_ < 32; ++i_) truncf_14[i_ / 4][i_ % 4] = pack_f16(mulf_13_[2 * i_], mulf_13_[2 * i_ + 1]);
         }
-        // store (examples/ttgir/dual_gemm.sm90.ttgir:65:5)
+        // store (examples/ttgir/dual_gemm.sm90.ttgir:68:5)
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int j = 0; j < 8; ++j)
-                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_12[j][0], truncf_12[j][1], truncf_12[j][2], truncf_12[j][3]);
+                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_14[j][0], truncf_14[j][1], truncf_14[j][2], truncf_14[j][3]);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_2, memory, muli_10, muli_8);
-                tma_store(&map_c_desc_2, memory + 16384, muli_10 + 64, muli_8);
+                tma_store(&map_c_desc_2, memory, muli_12, muli_10);
+                tma_store(&map_c_desc_2, memory + 16384, muli_12 + 64, muli_10);
                 tma_commit();
             }
         }
@@ -170,57 +172,59 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             uint32_t count_x_y_z = 0;
             int32_t trips_0 = 0;
             int32_t muli_10;
-            int32_t muli_8;
-            // muli.10 (examples/ttgir/dual_gemm.sm90.ttgir:44:11)
+            int32_t muli_12;
+            // muli.12 (examples/ttgir/dual_gemm.sm90.ttgir:47:11)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = M / 128;
-                const int32_t divsi_2_ = N / 128;
-                const int32_t muli_3_ = divsi_2_ * 8;
-                const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-                const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-                const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_3_ = divsi_1_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 127;
+                const int32_t divsi_4_ = addi_3_ / 128;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_3_ = divsi_2_ - height_;
                 const int32_t height_4_ = min(height_3_, 8);
-                const int32_t remsi_6_ = remsi_5_ % height_4_;
-                const int32_t addi_7_ = height_ + remsi_6_;
-                muli_8 = addi_7_ * 128;
-                const int32_t divsi_9_ = remsi_5_ / height_4_;
-                muli_10 = divsi_9_ * 128;
+                const int32_t remsi_8_ = remsi_7_ % height_4_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_4_;
+                muli_12 = divsi_11_ * 128;
             }
             trips_0 = max(0, (K + 63) / 64);
             {
                 // dual_gemm/for.0: 2 stages, an iteration every 1024 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm90.ttgir:49:12)
+                    // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm90.ttgir:52:12)
                     channel_x_y_z.producer_acquire(count_x_y_z);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_y_z.full(count_x_y_z), 49152);
                         {
-                            tma_load(channel_x_y_z.slot(count_x_y_z), &map_a_desc_1, channel_x_y_z.full(count_x_y_z), 0, muli_8);
+                            tma_load(channel_x_y_z.slot(count_x_y_z), &map_a_desc_1, channel_x_y_z.full(count_x_y_z), 0, muli_10);
                         }
                         {
-                            tma_load(channel_x_y_z.slot(count_x_y_z) + 16384, &map_gate_desc, channel_x_y_z.full(count_x_y_z), 0, muli_10);
+                            tma_load(channel_x_y_z.slot(count_x_y_z) + 16384, &map_gate_desc, channel_x_y_z.full(count_x_y_z), 0, muli_12);
                         }
                         {
-                            tma_load(channel_x_y_z.slot(count_x_y_z) + 32768, &map_up_desc, channel_x_y_z.full(count_x_y_z), 0, muli_10);
+                            tma_load(channel_x_y_z.slot(count_x_y_z) + 32768, &map_up_desc, channel_x_y_z.full(count_x_y_z), 0, muli_12);
                         }
                     }
                     auto position_x_y_z = channel_x_y_z.position(count_x_y_z + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm90.ttgir:49:12)
+                        // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm90.ttgir:52:12)
                         channel_x_y_z.producer_acquire(position_x_y_z);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_y_z.full(position_x_y_z), 49152);
                             {
-                                tma_load(channel_x_y_z.slot(position_x_y_z), &map_a_desc_1, channel_x_y_z.full(position_x_y_z), (i * 64), muli_8);
+                                tma_load(channel_x_y_z.slot(position_x_y_z), &map_a_desc_1, channel_x_y_z.full(position_x_y_z), (i * 64), muli_10);
                             }
                             {
-                                tma_load(channel_x_y_z.slot(position_x_y_z) + 16384, &map_gate_desc, channel_x_y_z.full(position_x_y_z), (i * 64), muli_10);
+                                tma_load(channel_x_y_z.slot(position_x_y_z) + 16384, &map_gate_desc, channel_x_y_z.full(position_x_y_z), (i * 64), muli_12);
                             }
                             {
-                                tma_load(channel_x_y_z.slot(position_x_y_z) + 32768, &map_up_desc, channel_x_y_z.full(position_x_y_z), (i * 64), muli_10);
+                                tma_load(channel_x_y_z.slot(position_x_y_z) + 32768, &map_up_desc, channel_x_y_z.full(position_x_y_z), (i * 64), muli_12);
                             }
                         }
                         position_x_y_z.advance();

@@ -46,24 +46,26 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         ThreadCoordinates thread(0);
         int32_t trips_0 = 0;
         int32_t muli_10;
-        int32_t muli_8;
-        uint32_t truncf_12[32];
-        // muli.10 (examples/ttgir/dual_gemm.sm100.ttgir:47:11)
+        int32_t muli_12;
+        uint32_t truncf_14[32];
+        // muli.12 (examples/ttgir/dual_gemm.sm100.ttgir:50:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = M / 128;
-            const int32_t divsi_2_ = N / 128;
-            const int32_t muli_3_ = divsi_2_ * 8;
-            const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-            const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-            const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_3_ = divsi_1_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 127;
+            const int32_t divsi_4_ = addi_3_ / 128;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_3_ = divsi_2_ - height_;
             const int32_t height_4_ = min(height_3_, 8);
-            const int32_t remsi_6_ = remsi_5_ % height_4_;
-            const int32_t addi_7_ = height_ + remsi_6_;
-            muli_8 = addi_7_ * 128;
-            const int32_t divsi_9_ = remsi_5_ / height_4_;
-            muli_10 = divsi_9_ * 128;
+            const int32_t remsi_8_ = remsi_7_ % height_4_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_4_;
+            muli_12 = divsi_11_ * 128;
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -72,7 +74,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             if (n >= 1) {
             }
             if (n == 0) {
-                // tmem_store (examples/ttgir/dual_gemm.sm100.ttgir:50:17)
+                // tmem_store (examples/ttgir/dual_gemm.sm100.ttgir:53:17)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 2; ++j_) {
@@ -83,7 +85,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                     }
                     tensor_memory_wait_store();
                 }
-                // tmem_store (examples/ttgir/dual_gemm.sm100.ttgir:51:16)
+                // tmem_store (examples/ttgir/dual_gemm.sm100.ttgir:54:16)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 2; ++j_) {
@@ -99,7 +101,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
-        // truncf.12 (examples/ttgir/dual_gemm.sm100.ttgir:72:11)
+        // truncf.14 (examples/ttgir/dual_gemm.sm100.ttgir:75:11)
         {
             float gated_10_[64];
             tensor_memory_load_tile(gated_10_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 64);
@@ -117,21 +119,21 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             float silu_17_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) silu_17_[i_] = divide(gated_10_[((i_ & 63))], silu_16_[((i_ & 63))]);
-            float mulf_11_[64];
+            float mulf_13_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{silu_17_[(((2 * i_) & 63))], silu_17_[(((2 * i_ + 1) & 63))]}, float2{linear_12_[(((2 * i_) & 63))], linear_12_[(((2 * i_ + 1) & 63))]}), mulf_11_[2 * i_], mulf_11_[2 * i_ + 1]);
+            for (int i_ = 0; i_ < 32; ++i_) unpair(multiply_pair(float2{silu_17_[(((2 * i_) & 63))], silu_17_[(((2 * i_ + 1) & 63))]}, float2{linear_12_[(((2 * i_) & 63))], linear_12_[(((2 * i_ + 1) & 63))]}), mulf_13_[2 * i_], mulf_13_[2 * i_ + 1]);
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) truncf_12[i_] = pack_f16(mulf_11_[(((2 * i_) & 63))], mulf_11_[(((2 * i_ + 1) & 63))]);
+            for (int i_ = 0; i_ < 32; ++i_) truncf_14[i_] = pack_f16(mulf_13_[(((2 * i_) & 63))], mulf_13_[(((2 * i_ + 1) & 63))]);
         }
-        // store (examples/ttgir/dual_gemm.sm100.ttgir:74:5)
+        // store (examples/ttgir/dual_gemm.sm100.ttgir:77:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_12, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_14, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_2, memory + 196608, muli_10, muli_8);
-                tma_store(&map_c_desc_2, memory + 196608 + 16384, muli_10 + 64, muli_8);
+                tma_store(&map_c_desc_2, memory + 196608, muli_12, muli_10);
+                tma_store(&map_c_desc_2, memory + 196608 + 16384, muli_12 + 64, muli_10);
                 tma_commit();
             }
         }
@@ -146,57 +148,59 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
             uint32_t count_x_y_z = 0;
             int32_t trips_0 = 0;
             int32_t muli_10;
-            int32_t muli_8;
-            // muli.10 (examples/ttgir/dual_gemm.sm100.ttgir:47:11)
+            int32_t muli_12;
+            // muli.12 (examples/ttgir/dual_gemm.sm100.ttgir:50:11)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = M / 128;
-                const int32_t divsi_2_ = N / 128;
-                const int32_t muli_3_ = divsi_2_ * 8;
-                const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-                const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-                const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_3_ = divsi_1_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 127;
+                const int32_t divsi_4_ = addi_3_ / 128;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_3_ = divsi_2_ - height_;
                 const int32_t height_4_ = min(height_3_, 8);
-                const int32_t remsi_6_ = remsi_5_ % height_4_;
-                const int32_t addi_7_ = height_ + remsi_6_;
-                muli_8 = addi_7_ * 128;
-                const int32_t divsi_9_ = remsi_5_ / height_4_;
-                muli_10 = divsi_9_ * 128;
+                const int32_t remsi_8_ = remsi_7_ % height_4_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_4_;
+                muli_12 = divsi_11_ * 128;
             }
             trips_0 = max(0, (K + 63) / 64);
             {
                 // dual_gemm/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm100.ttgir:56:12)
+                    // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm100.ttgir:59:12)
                     channel_x_y_z.producer_acquire(count_x_y_z);
                     if (thread.leader) {
                         if (pair_rank == 0) mbarrier_arrive_expect(channel_x_y_z.full(count_x_y_z), 65536);
                         {
-                            tma_load_pair(channel_x_y_z.slot(count_x_y_z), &map_a_desc_1, of_first(channel_x_y_z.full(count_x_y_z)), 0, muli_8);
+                            tma_load_pair(channel_x_y_z.slot(count_x_y_z), &map_a_desc_1, of_first(channel_x_y_z.full(count_x_y_z)), 0, muli_10);
                         }
                         {
-                            tma_load_pair(channel_x_y_z.slot(count_x_y_z) + 16384, &map_gate_desc, of_first(channel_x_y_z.full(count_x_y_z)), 0, muli_10 + pair_rank * 64);
+                            tma_load_pair(channel_x_y_z.slot(count_x_y_z) + 16384, &map_gate_desc, of_first(channel_x_y_z.full(count_x_y_z)), 0, muli_12 + pair_rank * 64);
                         }
                         {
-                            tma_load_pair(channel_x_y_z.slot(count_x_y_z) + 24576, &map_up_desc, of_first(channel_x_y_z.full(count_x_y_z)), 0, muli_10 + pair_rank * 64);
+                            tma_load_pair(channel_x_y_z.slot(count_x_y_z) + 24576, &map_up_desc, of_first(channel_x_y_z.full(count_x_y_z)), 0, muli_12 + pair_rank * 64);
                         }
                     }
                     auto position_x_y_z = channel_x_y_z.position(count_x_y_z + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm100.ttgir:56:12)
+                        // cycle 0, stage 0: load x_y_z (examples/ttgir/dual_gemm.sm100.ttgir:59:12)
                         channel_x_y_z.producer_acquire(position_x_y_z);
                         if (thread.leader) {
                             if (pair_rank == 0) mbarrier_arrive_expect(channel_x_y_z.full(position_x_y_z), 65536);
                             {
-                                tma_load_pair(channel_x_y_z.slot(position_x_y_z), &map_a_desc_1, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_8);
+                                tma_load_pair(channel_x_y_z.slot(position_x_y_z), &map_a_desc_1, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_10);
                             }
                             {
-                                tma_load_pair(channel_x_y_z.slot(position_x_y_z) + 16384, &map_gate_desc, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_10 + pair_rank * 64);
+                                tma_load_pair(channel_x_y_z.slot(position_x_y_z) + 16384, &map_gate_desc, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_12 + pair_rank * 64);
                             }
                             {
-                                tma_load_pair(channel_x_y_z.slot(position_x_y_z) + 24576, &map_up_desc, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_10 + pair_rank * 64);
+                                tma_load_pair(channel_x_y_z.slot(position_x_y_z) + 24576, &map_up_desc, of_first(channel_x_y_z.full(position_x_y_z)), (i * 64), muli_12 + pair_rank * 64);
                             }
                         }
                         position_x_y_z.advance();
@@ -220,7 +224,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     if (pair_rank == 0) channel_x_y_z.consumer_wait(count_x_y_z);
-                    // cycle 30, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
+                    // cycle 30, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:62:19)
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z));
@@ -230,7 +234,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                         tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                     }
                     __syncwarp();
-                    // cycle 286, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
+                    // cycle 286, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:65:20)
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z) + 24576);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(count_x_y_z));
@@ -244,7 +248,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                     auto position_x_y_z = channel_x_y_z.position(count_x_y_z + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         if (pair_rank == 0) channel_x_y_z.consumer_wait(position_x_y_z);
-                        // cycle 30, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:59:19)
+                        // cycle 30, stage 0: dot.gated_24 (examples/ttgir/dual_gemm.sm100.ttgir:62:19)
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z));
@@ -254,7 +258,7 @@ dual_gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_
                             tcgen05_mma_f16<2>(tensor_memory, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), instruction_descriptor(F16, F16, false, false, 256, 128), 1);
                         }
                         __syncwarp();
-                        // cycle 286, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:62:20)
+                        // cycle 286, stage 0: dot.linear_27 (examples/ttgir/dual_gemm.sm100.ttgir:65:20)
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z) + 24576);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y_z.slot(position_x_y_z));
@@ -298,8 +302,9 @@ extern "C" int
 dual_gemm_launch(__half* a, __half* gate, __half* up, __half* c, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     if (grid_x % 2) return cudaErrorInvalidConfiguration;
     {
-        const int32_t divsi_1_ = M / 128;
-        if (divsi_1_ % 2) return cudaErrorInvalidValue;
+        const int32_t addi_1_ = M + 127;
+        const int32_t divsi_2_ = addi_1_ / 128;
+        if (divsi_2_ % 2) return cudaErrorInvalidValue;
     }
     NoElements no_elements(stream);
     CUtensorMap map_a_desc_1;

@@ -32,24 +32,26 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_const
         int32_t trips_0 = 0;
         float acc_5[128];
         int32_t muli_10;
-        int32_t muli_8;
-        uint32_t truncf_11[16][4];
-        // muli.10 (examples/ttgir/gemm.sm90.ttgir:41:11)
+        int32_t muli_12;
+        uint32_t truncf_13[16][4];
+        // muli.12 (examples/ttgir/gemm.sm90.ttgir:45:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = M / 128;
-            const int32_t divsi_2_ = N / 256;
-            const int32_t muli_3_ = divsi_2_ * 8;
-            const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-            const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-            const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_2_ = divsi_1_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 255;
+            const int32_t divsi_4_ = addi_3_ / 256;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_2_ = divsi_2_ - height_;
             const int32_t height_3_ = min(height_2_, 8);
-            const int32_t remsi_6_ = remsi_5_ % height_3_;
-            const int32_t addi_7_ = height_ + remsi_6_;
-            muli_8 = addi_7_ * 128;
-            const int32_t divsi_9_ = remsi_5_ / height_3_;
-            muli_10 = divsi_9_ * 256;
+            const int32_t remsi_8_ = remsi_7_ % height_3_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_3_;
+            muli_12 = divsi_11_ * 256;
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -57,7 +59,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_const
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_y.consumer_wait(count_x_y);
-                // cycle 30, stage 0: dot.acc_9 (examples/ttgir/gemm.sm90.ttgir:48:16)
+                // cycle 30, stage 0: dot.acc_9 (examples/ttgir/gemm.sm90.ttgir:52:16)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(count_x_y) + thread.warpgroup * 8192);
@@ -72,7 +74,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_const
                 auto position1_x_y = channel_x_y.position(count_x_y);
                 for (int32_t i = 1; i < n; ++i) {
                     channel_x_y.consumer_wait(position_x_y);
-                    // cycle 30, stage 0: dot.acc_9 (examples/ttgir/gemm.sm90.ttgir:48:16)
+                    // cycle 30, stage 0: dot.acc_9 (examples/ttgir/gemm.sm90.ttgir:52:16)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + thread.warpgroup * 8192);
@@ -98,24 +100,24 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_const
             }
         }
         count_x_y += trips_0;
-        // truncf.11 (examples/ttgir/gemm.sm90.ttgir:51:11)
+        // truncf.13 (examples/ttgir/gemm.sm90.ttgir:55:11)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_ / 4][i_ % 4] = pack_f16(acc_5[2 * i_], acc_5[2 * i_ + 1]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_13[i_ / 4][i_ % 4] = pack_f16(acc_5[2 * i_], acc_5[2 * i_ + 1]);
         }
-        // store (examples/ttgir/gemm.sm90.ttgir:53:5)
+        // store (examples/ttgir/gemm.sm90.ttgir:57:5)
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int j = 0; j < 16; ++j)
-                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_11[j][0], truncf_11[j][1], truncf_11[j][2], truncf_11[j][3]);
+                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_13[j][0], truncf_13[j][1], truncf_13[j][2], truncf_13[j][3]);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_1, memory, muli_10, muli_8);
-                tma_store(&map_c_desc_1, memory + 16384, muli_10 + 64, muli_8);
-                tma_store(&map_c_desc_1, memory + 32768, muli_10 + 128, muli_8);
-                tma_store(&map_c_desc_1, memory + 49152, muli_10 + 192, muli_8);
+                tma_store(&map_c_desc_1, memory, muli_12, muli_10);
+                tma_store(&map_c_desc_1, memory + 16384, muli_12 + 64, muli_10);
+                tma_store(&map_c_desc_1, memory + 32768, muli_12 + 128, muli_10);
+                tma_store(&map_c_desc_1, memory + 49152, muli_12 + 192, muli_10);
                 tma_commit();
             }
         }
@@ -129,51 +131,53 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_const
             uint32_t count_x_y = 0;
             int32_t trips_0 = 0;
             int32_t muli_10;
-            int32_t muli_8;
-            // muli.10 (examples/ttgir/gemm.sm90.ttgir:41:11)
+            int32_t muli_12;
+            // muli.12 (examples/ttgir/gemm.sm90.ttgir:45:11)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = M / 128;
-                const int32_t divsi_2_ = N / 256;
-                const int32_t muli_3_ = divsi_2_ * 8;
-                const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-                const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-                const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_2_ = divsi_1_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 255;
+                const int32_t divsi_4_ = addi_3_ / 256;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_2_ = divsi_2_ - height_;
                 const int32_t height_3_ = min(height_2_, 8);
-                const int32_t remsi_6_ = remsi_5_ % height_3_;
-                const int32_t addi_7_ = height_ + remsi_6_;
-                muli_8 = addi_7_ * 128;
-                const int32_t divsi_9_ = remsi_5_ / height_3_;
-                muli_10 = divsi_9_ * 256;
+                const int32_t remsi_8_ = remsi_7_ % height_3_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_3_;
+                muli_12 = divsi_11_ * 256;
             }
             trips_0 = max(0, (K + 63) / 64);
             {
                 // gemm/for.0: 2 stages, an iteration every 1024 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm90.ttgir:45:12)
+                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm90.ttgir:49:12)
                     channel_x_y.producer_acquire(count_x_y);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_y.full(count_x_y), 49152);
                         {
-                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_0, channel_x_y.full(count_x_y), 0, muli_8);
+                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_0, channel_x_y.full(count_x_y), 0, muli_10);
                         }
                         {
-                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_10);
+                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_12);
                         }
                     }
                     auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm90.ttgir:45:12)
+                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm90.ttgir:49:12)
                         channel_x_y.producer_acquire(position_x_y);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_y.full(position_x_y), 49152);
                             {
-                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_0, channel_x_y.full(position_x_y), (i * 64), muli_8);
+                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_0, channel_x_y.full(position_x_y), (i * 64), muli_10);
                             }
                             {
-                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_10);
+                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_12);
                             }
                         }
                         position_x_y.advance();

@@ -40,24 +40,26 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
         ThreadCoordinates thread(0);
         int32_t trips_0 = 0;
         int32_t muli_10;
-        int32_t muli_8;
-        uint32_t truncf_11[64];
-        // muli.10 (examples/ttgir/gemm.sm100.ttgir:44:11)
+        int32_t muli_12;
+        uint32_t truncf_13[64];
+        // muli.12 (examples/ttgir/gemm.sm100.ttgir:48:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = M / 128;
-            const int32_t divsi_2_ = N / 256;
-            const int32_t muli_3_ = divsi_2_ * 8;
-            const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-            const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-            const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_3_ = divsi_1_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 255;
+            const int32_t divsi_4_ = addi_3_ / 256;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_3_ = divsi_2_ - height_;
             const int32_t height_4_ = min(height_3_, 8);
-            const int32_t remsi_6_ = remsi_5_ % height_4_;
-            const int32_t addi_7_ = height_ + remsi_6_;
-            muli_8 = addi_7_ * 128;
-            const int32_t divsi_9_ = remsi_5_ / height_4_;
-            muli_10 = divsi_9_ * 256;
+            const int32_t remsi_8_ = remsi_7_ % height_4_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_4_;
+            muli_12 = divsi_11_ * 256;
         }
         trips_0 = max(0, (K + 63) / 64);
         {
@@ -66,7 +68,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
             if (n >= 1) {
             }
             if (n == 0) {
-                // tmem_store (examples/ttgir/gemm.sm100.ttgir:46:14)
+                // tmem_store (examples/ttgir/gemm.sm100.ttgir:50:14)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 4; ++j_) {
@@ -82,33 +84,33 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
-        // truncf.11 (examples/ttgir/gemm.sm100.ttgir:57:11)
+        // truncf.13 (examples/ttgir/gemm.sm100.ttgir:61:11)
         {
             float acc_9_[128];
             tensor_memory_load_tile(acc_9_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_13[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
         }
-        // store (examples/ttgir/gemm.sm100.ttgir:59:5)
+        // store (examples/ttgir/gemm.sm100.ttgir:63:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_11, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_13, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_2, memory + 196608, muli_10, muli_8);
-                tma_store(&map_c_desc_2, memory + 196608 + 16384, muli_10 + 128, muli_8);
+                tma_store(&map_c_desc_2, memory + 196608, muli_12, muli_10);
+                tma_store(&map_c_desc_2, memory + 196608 + 16384, muli_12 + 128, muli_10);
                 tma_commit();
             }
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_11, 32 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_13, 32 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_2, memory + 196608, muli_10 + 64, muli_8);
-                tma_store(&map_c_desc_2, memory + 196608 + 16384, muli_10 + 192, muli_8);
+                tma_store(&map_c_desc_2, memory + 196608, muli_12 + 64, muli_10);
+                tma_store(&map_c_desc_2, memory + 196608 + 16384, muli_12 + 192, muli_10);
                 tma_commit();
             }
         }
@@ -123,51 +125,53 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
             uint32_t count_x_y = 0;
             int32_t trips_0 = 0;
             int32_t muli_10;
-            int32_t muli_8;
-            // muli.10 (examples/ttgir/gemm.sm100.ttgir:44:11)
+            int32_t muli_12;
+            // muli.12 (examples/ttgir/gemm.sm100.ttgir:48:11)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = M / 128;
-                const int32_t divsi_2_ = N / 256;
-                const int32_t muli_3_ = divsi_2_ * 8;
-                const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-                const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-                const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_3_ = divsi_1_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 255;
+                const int32_t divsi_4_ = addi_3_ / 256;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_3_ = divsi_2_ - height_;
                 const int32_t height_4_ = min(height_3_, 8);
-                const int32_t remsi_6_ = remsi_5_ % height_4_;
-                const int32_t addi_7_ = height_ + remsi_6_;
-                muli_8 = addi_7_ * 128;
-                const int32_t divsi_9_ = remsi_5_ / height_4_;
-                muli_10 = divsi_9_ * 256;
+                const int32_t remsi_8_ = remsi_7_ % height_4_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_4_;
+                muli_12 = divsi_11_ * 256;
             }
             trips_0 = max(0, (K + 63) / 64);
             {
                 // gemm/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm100.ttgir:50:12)
+                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm100.ttgir:54:12)
                     channel_x_y.producer_acquire(count_x_y);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_y.full(count_x_y), 49152);
                         {
-                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_1, channel_x_y.full(count_x_y), 0, muli_8);
+                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_1, channel_x_y.full(count_x_y), 0, muli_10);
                         }
                         {
-                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_10);
+                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_12);
                         }
                     }
                     auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm100.ttgir:50:12)
+                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm.sm100.ttgir:54:12)
                         channel_x_y.producer_acquire(position_x_y);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_y.full(position_x_y), 49152);
                             {
-                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_1, channel_x_y.full(position_x_y), (i * 64), muli_8);
+                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_1, channel_x_y.full(position_x_y), (i * 64), muli_10);
                             }
                             {
-                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_10);
+                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_12);
                             }
                         }
                         position_x_y.advance();
@@ -190,7 +194,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     channel_x_y.consumer_wait(count_x_y);
-                    // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm.sm100.ttgir:53:17)
+                    // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm.sm100.ttgir:57:17)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y));
@@ -204,7 +208,7 @@ gemm_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid_const
                     auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         channel_x_y.consumer_wait(position_x_y);
-                        // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm.sm100.ttgir:53:17)
+                        // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm.sm100.ttgir:57:17)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y) + 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y));

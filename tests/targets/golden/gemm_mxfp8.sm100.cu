@@ -3,8 +3,8 @@
 // channel x_25_y_x_27_x_31: 3 slots of 51200 bytes, group 0 to (1,)
 // buffer staging2: 65536 bytes, of its own
 // tensor memory acc_16: columns 0 to 255
-// tensor memory left_30_of_66: columns 256 to 259
-// tensor memory right_34_of_66: columns 260 to 267
+// tensor memory left_30_of_71: columns 256 to 259
+// tensor memory right_34_of_71: columns 260 to 267
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -44,26 +44,28 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
         ThreadCoordinates thread(0);
         int32_t trips_0 = 0;
         int32_t v_blocks;
-        int32_t muli_7;
-        int32_t muli_9;
-        uint32_t truncf_10[64];
-        // muli.9 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:75:10)
+        int32_t muli_10;
+        int32_t muli_12;
+        uint32_t truncf_13[64];
+        // muli.12 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:80:11)
         {
             v_blocks = K / 128;
-            const int32_t x_desc_ = M / 128;
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = N / 256;
-            const int32_t muli_2_ = divsi_1_ * 8;
-            const int32_t divsi_3_ = get_program_id_0_ / muli_2_;
-            const int32_t remsi_4_ = get_program_id_0_ % muli_2_;
-            const int32_t height_ = divsi_3_ * 8;
-            const int32_t height_13_ = x_desc_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 255;
+            const int32_t divsi_4_ = addi_3_ / 256;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_13_ = divsi_2_ - height_;
             const int32_t height_14_ = min(height_13_, 8);
-            const int32_t remsi_5_ = remsi_4_ % height_14_;
-            const int32_t addi_6_ = height_ + remsi_5_;
-            muli_7 = addi_6_ * 128;
-            const int32_t divsi_8_ = remsi_4_ / height_14_;
-            muli_9 = divsi_8_ * 256;
+            const int32_t remsi_8_ = remsi_7_ % height_14_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_14_;
+            muli_12 = divsi_11_ * 256;
         }
         trips_0 = max(0, v_blocks);
         {
@@ -72,7 +74,7 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
             if (n >= 1) {
             }
             if (n == 0) {
-                // tmem_store (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:79:15)
+                // tmem_store (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:84:15)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 4; ++j_) {
@@ -88,24 +90,24 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
-        // truncf.10 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:101:11)
+        // truncf.13 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:106:11)
         {
             float acc_20_[128];
             tensor_memory_load_tile(acc_20_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_10[i_] = pack_bf16(acc_20_[(((2 * i_) & 127))], acc_20_[(((2 * i_ + 1) & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_13[i_] = pack_bf16(acc_20_[(((2 * i_) & 127))], acc_20_[(((2 * i_ + 1) & 127))]);
         }
-        // store (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:103:5)
+        // store (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:108:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 153600 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 128 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 128 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_10, i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 153600 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 128 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 128 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_13, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_2, memory + 153600, muli_9, muli_7);
-                tma_store(&map_c_desc_2, memory + 153600 + 16384, muli_9 + 64, muli_7);
-                tma_store(&map_c_desc_2, memory + 153600 + 32768, muli_9 + 128, muli_7);
-                tma_store(&map_c_desc_2, memory + 153600 + 49152, muli_9 + 192, muli_7);
+                tma_store(&map_c_desc_2, memory + 153600, muli_12, muli_10);
+                tma_store(&map_c_desc_2, memory + 153600 + 16384, muli_12 + 64, muli_10);
+                tma_store(&map_c_desc_2, memory + 153600 + 32768, muli_12 + 128, muli_10);
+                tma_store(&map_c_desc_2, memory + 153600 + 49152, muli_12 + 192, muli_10);
                 tma_commit();
             }
         }
@@ -120,46 +122,48 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
             uint32_t count_x_25_y_x_27_x_31 = 0;
             int32_t trips_0 = 0;
             int32_t v_blocks;
-            int32_t muli_7;
-            int32_t muli_9;
+            int32_t muli_10;
+            int32_t muli_12;
             int32_t x;
             int32_t x_15;
-            // divsi.x_15 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:77:13)
+            // divsi.x_15 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:82:13)
             {
                 v_blocks = K / 128;
-                const int32_t x_desc_ = M / 128;
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = N / 256;
-                const int32_t muli_2_ = divsi_1_ * 8;
-                const int32_t divsi_3_ = get_program_id_0_ / muli_2_;
-                const int32_t remsi_4_ = get_program_id_0_ % muli_2_;
-                const int32_t height_ = divsi_3_ * 8;
-                const int32_t height_13_ = x_desc_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 255;
+                const int32_t divsi_4_ = addi_3_ / 256;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_13_ = divsi_2_ - height_;
                 const int32_t height_14_ = min(height_13_, 8);
-                const int32_t remsi_5_ = remsi_4_ % height_14_;
-                const int32_t addi_6_ = height_ + remsi_5_;
-                muli_7 = addi_6_ * 128;
-                const int32_t divsi_8_ = remsi_4_ / height_14_;
-                muli_9 = divsi_8_ * 256;
-                x = muli_7 / 128;
-                x_15 = muli_9 / 128;
+                const int32_t remsi_8_ = remsi_7_ % height_14_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_14_;
+                muli_12 = divsi_11_ * 256;
+                x = muli_10 / 128;
+                x_15 = muli_12 / 128;
             }
             trips_0 = max(0, v_blocks);
             {
                 // gemm_mxfp8/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_25_y_x_27_x_31 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:90:15)
+                    // cycle 0, stage 0: load x_25_y_x_27_x_31 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:95:15)
                     channel_x_25_y_x_27_x_31.producer_acquire(count_x_25_y_x_27_x_31);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_25_y_x_27_x_31.full(count_x_25_y_x_27_x_31), 50688);
                         {
                             const int32_t x_24_ = 0;
-                            tma_load(channel_x_25_y_x_27_x_31.slot(count_x_25_y_x_27_x_31), &map_a_desc_1, channel_x_25_y_x_27_x_31.full(count_x_25_y_x_27_x_31), x_24_, muli_7);
+                            tma_load(channel_x_25_y_x_27_x_31.slot(count_x_25_y_x_27_x_31), &map_a_desc_1, channel_x_25_y_x_27_x_31.full(count_x_25_y_x_27_x_31), x_24_, muli_10);
                         }
                         {
                             const int32_t x_24_ = 0;
-                            tma_load(channel_x_25_y_x_27_x_31.slot(count_x_25_y_x_27_x_31) + 16384, &map_b_desc, channel_x_25_y_x_27_x_31.full(count_x_25_y_x_27_x_31), x_24_, muli_9);
+                            tma_load(channel_x_25_y_x_27_x_31.slot(count_x_25_y_x_27_x_31) + 16384, &map_b_desc, channel_x_25_y_x_27_x_31.full(count_x_25_y_x_27_x_31), x_24_, muli_12);
                         }
                         {
                             tma_load(channel_x_25_y_x_27_x_31.slot(count_x_25_y_x_27_x_31) + 49152, &map_x_desc_8, channel_x_25_y_x_27_x_31.full(count_x_25_y_x_27_x_31), 0, 0, 0, x, 0);
@@ -170,17 +174,17 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
                     }
                     auto position_x_25_y_x_27_x_31 = channel_x_25_y_x_27_x_31.position(count_x_25_y_x_27_x_31 + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_25_y_x_27_x_31 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:90:15)
+                        // cycle 0, stage 0: load x_25_y_x_27_x_31 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:95:15)
                         channel_x_25_y_x_27_x_31.producer_acquire(position_x_25_y_x_27_x_31);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_25_y_x_27_x_31.full(position_x_25_y_x_27_x_31), 50688);
                             {
                                 const int32_t x_24_ = i * 128;
-                                tma_load(channel_x_25_y_x_27_x_31.slot(position_x_25_y_x_27_x_31), &map_a_desc_1, channel_x_25_y_x_27_x_31.full(position_x_25_y_x_27_x_31), x_24_, muli_7);
+                                tma_load(channel_x_25_y_x_27_x_31.slot(position_x_25_y_x_27_x_31), &map_a_desc_1, channel_x_25_y_x_27_x_31.full(position_x_25_y_x_27_x_31), x_24_, muli_10);
                             }
                             {
                                 const int32_t x_24_ = i * 128;
-                                tma_load(channel_x_25_y_x_27_x_31.slot(position_x_25_y_x_27_x_31) + 16384, &map_b_desc, channel_x_25_y_x_27_x_31.full(position_x_25_y_x_27_x_31), x_24_, muli_9);
+                                tma_load(channel_x_25_y_x_27_x_31.slot(position_x_25_y_x_27_x_31) + 16384, &map_b_desc, channel_x_25_y_x_27_x_31.full(position_x_25_y_x_27_x_31), x_24_, muli_12);
                             }
                             {
                                 tma_load(channel_x_25_y_x_27_x_31.slot(position_x_25_y_x_27_x_31) + 49152, &map_x_desc_8, channel_x_25_y_x_27_x_31.full(position_x_25_y_x_27_x_31), 0, 0, i, x, 0);
@@ -204,7 +208,7 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
             uint32_t count_x_25_y_x_27_x_31 = 0;
             int32_t trips_0 = 0;
             int32_t v_blocks;
-            // divsi.blocks (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:50:15)
+            // divsi.blocks (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:52:15)
             {
                 v_blocks = K / 128;
             }
@@ -214,7 +218,7 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     channel_x_25_y_x_27_x_31.consumer_wait(count_x_25_y_x_27_x_31);
-                    // cycle 90, stage 0: dot.acc_37 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:97:17)
+                    // cycle 90, stage 0: dot.acc_37 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:102:17)
                     if (elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_25_y_x_27_x_31.slot(count_x_25_y_x_27_x_31) + 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_25_y_x_27_x_31.slot(count_x_25_y_x_27_x_31));
@@ -235,7 +239,7 @@ gemm_mxfp8_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __grid
                     auto position_x_25_y_x_27_x_31 = channel_x_25_y_x_27_x_31.position(count_x_25_y_x_27_x_31 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         channel_x_25_y_x_27_x_31.consumer_wait(position_x_25_y_x_27_x_31);
-                        // cycle 90, stage 0: dot.acc_37 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:97:17)
+                        // cycle 90, stage 0: dot.acc_37 (tests/kernels/ttgir/gemm_mxfp8.sm100.ttgir:102:17)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_25_y_x_27_x_31.slot(position_x_25_y_x_27_x_31) + 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_25_y_x_27_x_31.slot(position_x_25_y_x_27_x_31));

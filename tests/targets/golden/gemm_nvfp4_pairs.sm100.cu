@@ -5,8 +5,8 @@
 // channel x_27_y_x_29_x_34: half of y in each thread block of a pair, whose first block issues the MMAs of both
 // buffer staging2: 32768 bytes, of its own
 // tensor memory acc_18: columns 0 to 255
-// tensor memory left_33_of_70: columns 256 to 271
-// tensor memory right_37_of_70: columns 272 to 303
+// tensor memory left_33_of_75: columns 256 to 271
+// tensor memory right_37_of_75: columns 272 to 303
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -48,36 +48,38 @@ gemm_nvfp4_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid
         // ---- group 2: 8 warps
         ThreadCoordinates thread(0);
         int32_t trips_0 = 0;
-        int32_t divsi_10;
-        int32_t muli_7;
-        int32_t muli_9;
-        uint32_t truncf_11[64];
-        // divsi.10 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:78:11)
+        int32_t divsi_13;
+        int32_t muli_10;
+        int32_t muli_12;
+        uint32_t truncf_14[64];
+        // divsi.13 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:83:11)
         {
-            const int32_t x_desc_ = M / 128;
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = N / 256;
-            const int32_t muli_2_ = divsi_1_ * 8;
-            const int32_t divsi_3_ = get_program_id_0_ / muli_2_;
-            const int32_t remsi_4_ = get_program_id_0_ % muli_2_;
-            const int32_t height_ = divsi_3_ * 8;
-            const int32_t height_15_ = x_desc_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 255;
+            const int32_t divsi_4_ = addi_3_ / 256;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_15_ = divsi_2_ - height_;
             const int32_t height_16_ = min(height_15_, 8);
-            const int32_t remsi_5_ = remsi_4_ % height_16_;
-            const int32_t addi_6_ = height_ + remsi_5_;
-            muli_7 = addi_6_ * 128;
-            const int32_t divsi_8_ = remsi_4_ / height_16_;
-            muli_9 = divsi_8_ * 256;
-            divsi_10 = K / 256;
+            const int32_t remsi_8_ = remsi_7_ % height_16_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_16_;
+            muli_12 = divsi_11_ * 256;
+            divsi_13 = K / 256;
         }
-        trips_0 = max(0, divsi_10);
+        trips_0 = max(0, divsi_13);
         {
             // gemm_nvfp4/for.0: 2 stages, an iteration every 512 cycles
             const int32_t n = trips_0;
             if (n >= 1) {
             }
             if (n == 0) {
-                // tmem_store (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:82:15)
+                // tmem_store (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:87:15)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 4; ++j_) {
@@ -93,33 +95,33 @@ gemm_nvfp4_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 288);
         tcgen05_fence_after();
-        // truncf.11 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:105:11)
+        // truncf.14 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:110:11)
         {
             float acc_22_[128];
             tensor_memory_load_tile(acc_22_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_] = pack_bf16(acc_22_[(((2 * i_) & 127))], acc_22_[(((2 * i_ + 1) & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_14[i_] = pack_bf16(acc_22_[(((2 * i_) & 127))], acc_22_[(((2 * i_ + 1) & 127))]);
         }
-        // store (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:107:5)
+        // store (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:112:5)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_11, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_14, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_3, memory + 194560, muli_9, muli_7);
-                tma_store(&map_c_desc_3, memory + 194560 + 16384, muli_9 + 128, muli_7);
+                tma_store(&map_c_desc_3, memory + 194560, muli_12, muli_10);
+                tma_store(&map_c_desc_3, memory + 194560 + 16384, muli_12 + 128, muli_10);
                 tma_commit();
             }
             if (thread.leader) tma_wait_read<0>();
             named_barrier_sync(group_2_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_11, 32 + i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 194560 + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 64 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 64 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_14, 32 + i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_2_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_3, memory + 194560, muli_9 + 64, muli_7);
-                tma_store(&map_c_desc_3, memory + 194560 + 16384, muli_9 + 192, muli_7);
+                tma_store(&map_c_desc_3, memory + 194560, muli_12 + 64, muli_10);
+                tma_store(&map_c_desc_3, memory + 194560 + 16384, muli_12 + 192, muli_10);
                 tma_commit();
             }
         }
@@ -133,47 +135,49 @@ gemm_nvfp4_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid
             const Channel<5, 38912> channel_x_27_y_x_29_x_34{memory, memory + 227328};
             uint32_t count_x_27_y_x_29_x_34 = 0;
             int32_t trips_0 = 0;
-            int32_t divsi_10;
-            int32_t muli_7;
-            int32_t muli_9;
+            int32_t divsi_13;
+            int32_t muli_10;
+            int32_t muli_12;
             int32_t x;
             int32_t x_17;
-            // divsi.x_17 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:80:13)
+            // divsi.x_17 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:85:13)
             {
-                const int32_t x_desc_ = M / 128;
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = N / 256;
-                const int32_t muli_2_ = divsi_1_ * 8;
-                const int32_t divsi_3_ = get_program_id_0_ / muli_2_;
-                const int32_t remsi_4_ = get_program_id_0_ % muli_2_;
-                const int32_t height_ = divsi_3_ * 8;
-                const int32_t height_15_ = x_desc_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 255;
+                const int32_t divsi_4_ = addi_3_ / 256;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_15_ = divsi_2_ - height_;
                 const int32_t height_16_ = min(height_15_, 8);
-                const int32_t remsi_5_ = remsi_4_ % height_16_;
-                const int32_t addi_6_ = height_ + remsi_5_;
-                muli_7 = addi_6_ * 128;
-                const int32_t divsi_8_ = remsi_4_ / height_16_;
-                muli_9 = divsi_8_ * 256;
-                divsi_10 = K / 256;
-                x = muli_7 / 128;
-                x_17 = muli_9 / 128;
+                const int32_t remsi_8_ = remsi_7_ % height_16_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_16_;
+                muli_12 = divsi_11_ * 256;
+                divsi_13 = K / 256;
+                x = muli_10 / 128;
+                x_17 = muli_12 / 128;
             }
-            trips_0 = max(0, divsi_10);
+            trips_0 = max(0, divsi_13);
             {
                 // gemm_nvfp4/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_27_y_x_29_x_34 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:94:15)
+                    // cycle 0, stage 0: load x_27_y_x_29_x_34 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:99:15)
                     channel_x_27_y_x_29_x_34.producer_acquire(count_x_27_y_x_29_x_34);
                     if (thread.leader) {
                         if (pair_rank == 0) mbarrier_arrive_expect(channel_x_27_y_x_29_x_34.full(count_x_27_y_x_29_x_34), 77824);
                         {
                             const int32_t x_26_ = 0;
-                            tma_load_pair(channel_x_27_y_x_29_x_34.slot(count_x_27_y_x_29_x_34), &map_a_desc_2, of_first(channel_x_27_y_x_29_x_34.full(count_x_27_y_x_29_x_34)), x_26_, muli_7);
+                            tma_load_pair(channel_x_27_y_x_29_x_34.slot(count_x_27_y_x_29_x_34), &map_a_desc_2, of_first(channel_x_27_y_x_29_x_34.full(count_x_27_y_x_29_x_34)), x_26_, muli_10);
                         }
                         {
                             const int32_t x_26_ = 0;
-                            tma_load_pair(channel_x_27_y_x_29_x_34.slot(count_x_27_y_x_29_x_34) + 16384, &map_b_desc, of_first(channel_x_27_y_x_29_x_34.full(count_x_27_y_x_29_x_34)), x_26_, muli_9 + pair_rank * 128);
+                            tma_load_pair(channel_x_27_y_x_29_x_34.slot(count_x_27_y_x_29_x_34) + 16384, &map_b_desc, of_first(channel_x_27_y_x_29_x_34.full(count_x_27_y_x_29_x_34)), x_26_, muli_12 + pair_rank * 128);
                         }
                         {
                             const int32_t left_ = 0;
@@ -186,17 +190,17 @@ gemm_nvfp4_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid
                     }
                     auto position_x_27_y_x_29_x_34 = channel_x_27_y_x_29_x_34.position(count_x_27_y_x_29_x_34 + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_27_y_x_29_x_34 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:94:15)
+                        // cycle 0, stage 0: load x_27_y_x_29_x_34 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:99:15)
                         channel_x_27_y_x_29_x_34.producer_acquire(position_x_27_y_x_29_x_34);
                         if (thread.leader) {
                             if (pair_rank == 0) mbarrier_arrive_expect(channel_x_27_y_x_29_x_34.full(position_x_27_y_x_29_x_34), 77824);
                             {
                                 const int32_t x_26_ = i * 128;
-                                tma_load_pair(channel_x_27_y_x_29_x_34.slot(position_x_27_y_x_29_x_34), &map_a_desc_2, of_first(channel_x_27_y_x_29_x_34.full(position_x_27_y_x_29_x_34)), x_26_, muli_7);
+                                tma_load_pair(channel_x_27_y_x_29_x_34.slot(position_x_27_y_x_29_x_34), &map_a_desc_2, of_first(channel_x_27_y_x_29_x_34.full(position_x_27_y_x_29_x_34)), x_26_, muli_10);
                             }
                             {
                                 const int32_t x_26_ = i * 128;
-                                tma_load_pair(channel_x_27_y_x_29_x_34.slot(position_x_27_y_x_29_x_34) + 16384, &map_b_desc, of_first(channel_x_27_y_x_29_x_34.full(position_x_27_y_x_29_x_34)), x_26_, muli_9 + pair_rank * 128);
+                                tma_load_pair(channel_x_27_y_x_29_x_34.slot(position_x_27_y_x_29_x_34) + 16384, &map_b_desc, of_first(channel_x_27_y_x_29_x_34.full(position_x_27_y_x_29_x_34)), x_26_, muli_12 + pair_rank * 128);
                             }
                             {
                                 const int32_t left_ = i * 4;
@@ -222,18 +226,18 @@ gemm_nvfp4_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid
             uint32_t drained = 0;
             uint32_t count_x_27_y_x_29_x_34 = 0;
             int32_t trips_0 = 0;
-            int32_t divsi_10;
-            // divsi.10 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:78:11)
+            int32_t divsi_13;
+            // divsi.13 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:83:11)
             {
-                divsi_10 = K / 256;
+                divsi_13 = K / 256;
             }
-            trips_0 = max(0, divsi_10);
+            trips_0 = max(0, divsi_13);
             {
                 // gemm_nvfp4/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     if (pair_rank == 0) channel_x_27_y_x_29_x_34.consumer_wait(count_x_27_y_x_29_x_34);
-                    // cycle 90, stage 0: dot.acc_40 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:101:17)
+                    // cycle 90, stage 0: dot.acc_40 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:106:17)
                     if (pair_rank == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_27_y_x_29_x_34.slot(count_x_27_y_x_29_x_34) + 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_27_y_x_29_x_34.slot(count_x_27_y_x_29_x_34));
@@ -263,7 +267,7 @@ gemm_nvfp4_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid
                     auto position_x_27_y_x_29_x_34 = channel_x_27_y_x_29_x_34.position(count_x_27_y_x_29_x_34 + 1);
                     for (int32_t i = 1; i < n; ++i) {
                         if (pair_rank == 0) channel_x_27_y_x_29_x_34.consumer_wait(position_x_27_y_x_29_x_34);
-                        // cycle 90, stage 0: dot.acc_40 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:101:17)
+                        // cycle 90, stage 0: dot.acc_40 (tests/kernels/ttgir/gemm_nvfp4.sm100.ttgir:106:17)
                         if (pair_rank == 0 && elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_27_y_x_29_x_34.slot(position_x_27_y_x_29_x_34) + 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_27_y_x_29_x_34.slot(position_x_27_y_x_29_x_34));
@@ -323,8 +327,9 @@ extern "C" int
 gemm_nvfp4_launch(int8_t* a, int8_t* b, __nv_bfloat16* c, __nv_fp8_e4m3* a_scales, __nv_fp8_e4m3* b_scales, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     if (grid_x % 2) return cudaErrorInvalidConfiguration;
     {
-        const int32_t x_desc_ = M / 128;
-        if (x_desc_ % 2) return cudaErrorInvalidValue;
+        const int32_t addi_1_ = M + 127;
+        const int32_t divsi_2_ = addi_1_ / 128;
+        if (divsi_2_ % 2) return cudaErrorInvalidValue;
     }
     NoElements no_elements(stream);
     CUtensorMap map_a_desc_2;

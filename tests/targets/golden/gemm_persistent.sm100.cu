@@ -55,34 +55,36 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
         int32_t muli_2;
         int32_t muli_7;
         int32_t muli_9;
-        int32_t tiles;
-        int32_t tiles_3;
+        int32_t tiles_2;
+        int32_t tiles_5;
         uint32_t truncf_10[64];
         accumulators_free.arrive(count_accumulators_free);
         count_accumulators_free += 1;
         accumulators_free.arrive(count_accumulators_free);
         count_accumulators_free += 1;
-        // muli.2 (examples/ttgir/gemm_persistent.sm100.ttgir:36:10)
+        // muli.2 (examples/ttgir/gemm_persistent.sm100.ttgir:40:10)
         {
-            tiles = M / 128;
-            const int32_t tiles_2_ = N / 256;
-            tiles_3 = tiles * tiles_2_;
+            const int32_t tiles_ = M + 127;
+            tiles_2 = tiles_ / 128;
+            const int32_t tiles_3_ = N + 255;
+            const int32_t tiles_4_ = tiles_3_ / 256;
+            tiles_5 = tiles_2 * tiles_4_;
             get_program_id_0 = int32_t(blockIdx.x);
             get_num_programs_1 = int32_t(gridDim.x);
-            muli_2 = tiles_2_ * 8;
+            muli_2 = tiles_4_ * 8;
         }
-        for (int32_t tile = get_program_id_0; tile < tiles_3; tile += get_num_programs_1) {
-            // muli.9 (examples/ttgir/gemm_persistent.sm100.ttgir:47:12)
+        for (int32_t tile = get_program_id_0; tile < tiles_5; tile += get_num_programs_1) {
+            // muli.9 (examples/ttgir/gemm_persistent.sm100.ttgir:51:12)
             {
                 const int32_t divsi_3_ = tile / muli_2;
                 const int32_t remsi_4_ = tile % muli_2;
                 const int32_t height_ = divsi_3_ * 8;
-                const int32_t height_4_ = tiles - height_;
-                const int32_t height_5_ = min(height_4_, 8);
-                const int32_t remsi_5_ = remsi_4_ % height_5_;
+                const int32_t height_6_ = tiles_2 - height_;
+                const int32_t height_7_ = min(height_6_, 8);
+                const int32_t remsi_5_ = remsi_4_ % height_7_;
                 const int32_t addi_6_ = height_ + remsi_5_;
                 muli_7 = addi_6_ * 128;
-                const int32_t divsi_8_ = remsi_4_ / height_5_;
+                const int32_t divsi_8_ = remsi_4_ / height_7_;
                 muli_9 = divsi_8_ * 256;
             }
             trips_0 = max(0, (K + 63) / 64);
@@ -92,7 +94,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 if (n >= 1) {
                 }
                 if (n == 0) {
-                    // tmem_store (examples/ttgir/gemm_persistent.sm100.ttgir:49:16)
+                    // tmem_store (examples/ttgir/gemm_persistent.sm100.ttgir:53:16)
                     {
                         #pragma unroll
                         for (int j_ = 0; j_ < 4; ++j_) {
@@ -106,15 +108,15 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 }
             }
             accumulators_done.wait(count_accumulators_done);
-            // truncf.10 (examples/ttgir/gemm_persistent.sm100.ttgir:60:13)
+            // truncf.10 (examples/ttgir/gemm_persistent.sm100.ttgir:64:13)
             {
-                float acc_9_[128];
-                tensor_memory_load_tile(acc_9_, tensor_memory + count_accumulators_done % 2 * 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
+                float acc_11_[128];
+                tensor_memory_load_tile(acc_11_, tensor_memory + count_accumulators_done % 2 * 256 + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
                 #pragma unroll
-                for (int i_ = 0; i_ < 64; ++i_) truncf_10[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
+                for (int i_ = 0; i_ < 64; ++i_) truncf_10[i_] = pack_f16(acc_11_[(((2 * i_) & 127))], acc_11_[(((2 * i_ + 1) & 127))]);
             }
             accumulators_free.arrive(count_accumulators_free);
-            // store (examples/ttgir/gemm_persistent.sm100.ttgir:62:7)
+            // store (examples/ttgir/gemm_persistent.sm100.ttgir:66:7)
             {
                 if (thread.leader) tma_wait_read<0>();
                 named_barrier_sync(group_2_barrier, 256);
@@ -157,29 +159,31 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
             int32_t muli_2;
             int32_t muli_7;
             int32_t muli_9;
-            int32_t tiles;
-            int32_t tiles_3;
-            // muli.2 (examples/ttgir/gemm_persistent.sm100.ttgir:36:10)
+            int32_t tiles_2;
+            int32_t tiles_5;
+            // muli.2 (examples/ttgir/gemm_persistent.sm100.ttgir:40:10)
             {
-                tiles = M / 128;
-                const int32_t tiles_2_ = N / 256;
-                tiles_3 = tiles * tiles_2_;
+                const int32_t tiles_ = M + 127;
+                tiles_2 = tiles_ / 128;
+                const int32_t tiles_3_ = N + 255;
+                const int32_t tiles_4_ = tiles_3_ / 256;
+                tiles_5 = tiles_2 * tiles_4_;
                 get_program_id_0 = int32_t(blockIdx.x);
                 get_num_programs_1 = int32_t(gridDim.x);
-                muli_2 = tiles_2_ * 8;
+                muli_2 = tiles_4_ * 8;
             }
-            for (int32_t tile = get_program_id_0; tile < tiles_3; tile += get_num_programs_1) {
-                // muli.9 (examples/ttgir/gemm_persistent.sm100.ttgir:47:12)
+            for (int32_t tile = get_program_id_0; tile < tiles_5; tile += get_num_programs_1) {
+                // muli.9 (examples/ttgir/gemm_persistent.sm100.ttgir:51:12)
                 {
                     const int32_t divsi_3_ = tile / muli_2;
                     const int32_t remsi_4_ = tile % muli_2;
                     const int32_t height_ = divsi_3_ * 8;
-                    const int32_t height_4_ = tiles - height_;
-                    const int32_t height_5_ = min(height_4_, 8);
-                    const int32_t remsi_5_ = remsi_4_ % height_5_;
+                    const int32_t height_6_ = tiles_2 - height_;
+                    const int32_t height_7_ = min(height_6_, 8);
+                    const int32_t remsi_5_ = remsi_4_ % height_7_;
                     const int32_t addi_6_ = height_ + remsi_5_;
                     muli_7 = addi_6_ * 128;
-                    const int32_t divsi_8_ = remsi_4_ / height_5_;
+                    const int32_t divsi_8_ = remsi_4_ / height_7_;
                     muli_9 = divsi_8_ * 256;
                 }
                 trips_0 = max(0, (K + 63) / 64);
@@ -187,7 +191,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                     // gemm_persistent/for.0/for.0: 2 stages, an iteration every 512 cycles
                     const int32_t n = trips_0;
                     if (n >= 1) {
-                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm100.ttgir:53:14)
+                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm100.ttgir:57:14)
                         channel_x_y.producer_acquire(count_x_y);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_y.full(count_x_y), 49152);
@@ -200,7 +204,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                         }
                         auto position_x_y = channel_x_y.position(count_x_y + 1);
                         for (int32_t i = 1; i < n; ++i) {
-                            // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm100.ttgir:53:14)
+                            // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm100.ttgir:57:14)
                             channel_x_y.producer_acquire(position_x_y);
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_x_y.full(position_x_y), 49152);
@@ -230,16 +234,18 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
             int32_t trips_0 = 0;
             int32_t get_num_programs_1;
             int32_t get_program_id_0;
-            int32_t tiles_3;
-            // get_num_programs.1 (examples/ttgir/gemm_persistent.sm100.ttgir:35:10)
+            int32_t tiles_5;
+            // get_num_programs.1 (examples/ttgir/gemm_persistent.sm100.ttgir:39:10)
             {
-                const int32_t tiles_ = M / 128;
-                const int32_t tiles_2_ = N / 256;
-                tiles_3 = tiles_ * tiles_2_;
+                const int32_t tiles_ = M + 127;
+                const int32_t tiles_2_ = tiles_ / 128;
+                const int32_t tiles_3_ = N + 255;
+                const int32_t tiles_4_ = tiles_3_ / 256;
+                tiles_5 = tiles_2_ * tiles_4_;
                 get_program_id_0 = int32_t(blockIdx.x);
                 get_num_programs_1 = int32_t(gridDim.x);
             }
-            for (int32_t tile = get_program_id_0; tile < tiles_3; tile += get_num_programs_1) {
+            for (int32_t tile = get_program_id_0; tile < tiles_5; tile += get_num_programs_1) {
                 accumulators_free.wait(count_accumulators_free);
                 trips_0 = max(0, (K + 63) / 64);
                 {
@@ -247,7 +253,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                     const int32_t n = trips_0;
                     if (n >= 1) {
                         channel_x_y.consumer_wait(count_x_y);
-                        // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm_persistent.sm100.ttgir:56:19)
+                        // cycle 30, stage 0: dot.acc_18 (examples/ttgir/gemm_persistent.sm100.ttgir:60:19)
                         if (elect_one()) {
                             const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
                             const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y));
@@ -261,7 +267,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                         auto position_x_y = channel_x_y.position(count_x_y + 1);
                         for (int32_t i = 1; i < n; ++i) {
                             channel_x_y.consumer_wait(position_x_y);
-                            // cycle 30, stage 0: dot.acc_16 (examples/ttgir/gemm_persistent.sm100.ttgir:56:19)
+                            // cycle 30, stage 0: dot.acc_18 (examples/ttgir/gemm_persistent.sm100.ttgir:60:19)
                             if (elect_one()) {
                                 const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y) + 16384);
                                 const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(position_x_y));

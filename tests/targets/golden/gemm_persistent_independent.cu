@@ -37,50 +37,52 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
         uint32_t count_x_y = 0;
         uint32_t count_truncf_10_rows0 = 0;
         int32_t trips_0 = 0;
-        float acc_6[128];
+        float acc_8[128];
         int32_t get_num_programs_1;
         int32_t get_program_id_0;
-        int32_t tiles_3;
+        int32_t tiles_5;
         uint32_t truncf_10[16][4];
-        // muli.2 (examples/ttgir/gemm_persistent.sm90.ttgir:32:10)
+        // muli.2 (examples/ttgir/gemm_persistent.sm90.ttgir:36:10)
         {
-            const int32_t tiles_ = M / 128;
-            const int32_t tiles_2_ = N / 256;
-            tiles_3 = tiles_ * tiles_2_;
+            const int32_t tiles_ = M + 127;
+            const int32_t tiles_2_ = tiles_ / 128;
+            const int32_t tiles_3_ = N + 255;
+            const int32_t tiles_4_ = tiles_3_ / 256;
+            tiles_5 = tiles_2_ * tiles_4_;
             get_program_id_0 = int32_t(blockIdx.x);
             get_num_programs_1 = int32_t(gridDim.x);
         }
-        for (int32_t tile = get_program_id_0; tile < tiles_3; tile += get_num_programs_1) {
+        for (int32_t tile = get_program_id_0; tile < tiles_5; tile += get_num_programs_1) {
             trips_0 = max(0, (K + 63) / 64);
             {
                 // gemm_persistent/for.0/for.0: 2 stages, an iteration every 1024 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
                     channel_x_y.consumer_wait(count_x_y);
-                    // cycle 30, stage 0: dot.acc_10 (examples/ttgir/gemm_persistent.sm90.ttgir:51:19)
+                    // cycle 30, stage 0: dot.acc_12 (examples/ttgir/gemm_persistent.sm90.ttgir:55:19)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(count_x_y) + thread.warpgroup * 8192);
                         wgmma_fence();
-                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
-                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 0);
+                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                        wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                         wgmma_commit();
                     }
                     auto position_x_y = channel_x_y.position(count_x_y + 1);
                     auto position1_x_y = channel_x_y.position(count_x_y);
                     for (int32_t i = 1; i < n; ++i) {
                         channel_x_y.consumer_wait(position_x_y);
-                        // cycle 30, stage 0: dot.acc_10 (examples/ttgir/gemm_persistent.sm90.ttgir:51:19)
+                        // cycle 30, stage 0: dot.acc_12 (examples/ttgir/gemm_persistent.sm90.ttgir:55:19)
                         {
                             const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + 16384);
                             const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(position_x_y) + thread.warpgroup * 8192);
                             wgmma_fence();
-                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
-                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
-                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
-                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_6, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
+                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 0), descriptor_advance(descriptor_b, 0), 1);
+                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 32), descriptor_advance(descriptor_b, 32), 1);
+                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 64), descriptor_advance(descriptor_b, 64), 1);
+                            wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_8, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                             wgmma_commit();
                         }
                         wgmma_wait<1>();
@@ -89,19 +91,19 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                         position1_x_y.advance();
                     }
                     wgmma_wait<0>();
-                    registers_fence(acc_6);
+                    registers_fence(acc_8);
                     channel_x_y.consumer_release(count_x_y + n - 1);
                 }
                 if (n == 0) {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 128; ++i_) acc_6[i_] = 0.0f;
+                    for (int i_ = 0; i_ < 128; ++i_) acc_8[i_] = 0.0f;
                 }
             }
             count_x_y += trips_0;
-            // truncf.10 (examples/ttgir/gemm_persistent.sm90.ttgir:54:13)
+            // truncf.10 (examples/ttgir/gemm_persistent.sm90.ttgir:58:13)
             {
                 #pragma unroll
-                for (int i_ = 0; i_ < 64; ++i_) truncf_10[i_ / 4][i_ % 4] = pack_f16(acc_6[2 * i_], acc_6[2 * i_ + 1]);
+                for (int i_ = 0; i_ < 64; ++i_) truncf_10[i_ / 4][i_ % 4] = pack_f16(acc_8[2 * i_], acc_8[2 * i_ + 1]);
             }
             // store store.truncf_10_rows0 to truncf_10_rows0
             {
@@ -130,29 +132,31 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
             int32_t muli_2;
             int32_t muli_7;
             int32_t muli_9;
-            int32_t tiles;
-            int32_t tiles_3;
-            // muli.2 (examples/ttgir/gemm_persistent.sm90.ttgir:33:10)
+            int32_t tiles_2;
+            int32_t tiles_5;
+            // muli.2 (examples/ttgir/gemm_persistent.sm90.ttgir:37:10)
             {
-                tiles = M / 128;
-                const int32_t tiles_2_ = N / 256;
-                tiles_3 = tiles * tiles_2_;
+                const int32_t tiles_ = M + 127;
+                tiles_2 = tiles_ / 128;
+                const int32_t tiles_3_ = N + 255;
+                const int32_t tiles_4_ = tiles_3_ / 256;
+                tiles_5 = tiles_2 * tiles_4_;
                 get_program_id_0 = int32_t(blockIdx.x);
                 get_num_programs_1 = int32_t(gridDim.x);
-                muli_2 = tiles_2_ * 8;
+                muli_2 = tiles_4_ * 8;
             }
-            for (int32_t tile = get_program_id_0; tile < tiles_3; tile += get_num_programs_1) {
-                // muli.9 (examples/ttgir/gemm_persistent.sm90.ttgir:44:12)
+            for (int32_t tile = get_program_id_0; tile < tiles_5; tile += get_num_programs_1) {
+                // muli.9 (examples/ttgir/gemm_persistent.sm90.ttgir:48:12)
                 {
                     const int32_t divsi_3_ = tile / muli_2;
                     const int32_t remsi_4_ = tile % muli_2;
                     const int32_t height_ = divsi_3_ * 8;
-                    const int32_t height_4_ = tiles - height_;
-                    const int32_t height_5_ = min(height_4_, 8);
-                    const int32_t remsi_5_ = remsi_4_ % height_5_;
+                    const int32_t height_6_ = tiles_2 - height_;
+                    const int32_t height_7_ = min(height_6_, 8);
+                    const int32_t remsi_5_ = remsi_4_ % height_7_;
                     const int32_t addi_6_ = height_ + remsi_5_;
                     muli_7 = addi_6_ * 128;
-                    const int32_t divsi_8_ = remsi_4_ / height_5_;
+                    const int32_t divsi_8_ = remsi_4_ / height_7_;
                     muli_9 = divsi_8_ * 256;
                 }
                 trips_0 = max(0, (K + 63) / 64);
@@ -160,7 +164,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                     // gemm_persistent/for.0/for.0: 2 stages, an iteration every 1024 cycles
                     const int32_t n = trips_0;
                     if (n >= 1) {
-                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm90.ttgir:48:14)
+                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm90.ttgir:52:14)
                         channel_x_y.producer_acquire(count_x_y);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_y.full(count_x_y), 49152);
@@ -173,7 +177,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                         }
                         auto position_x_y = channel_x_y.position(count_x_y + 1);
                         for (int32_t i = 1; i < n; ++i) {
-                            // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm90.ttgir:48:14)
+                            // cycle 0, stage 0: load x_y (examples/ttgir/gemm_persistent.sm90.ttgir:52:14)
                             channel_x_y.producer_acquire(position_x_y);
                             if (thread.leader) {
                                 mbarrier_arrive_expect(channel_x_y.full(position_x_y), 49152);
@@ -201,33 +205,35 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
             int32_t muli_2;
             int32_t muli_7;
             int32_t muli_9;
-            int32_t tiles;
-            int32_t tiles_3;
-            // muli.2 (examples/ttgir/gemm_persistent.sm90.ttgir:33:10)
+            int32_t tiles_2;
+            int32_t tiles_5;
+            // muli.2 (examples/ttgir/gemm_persistent.sm90.ttgir:37:10)
             {
-                tiles = M / 128;
-                const int32_t tiles_2_ = N / 256;
-                tiles_3 = tiles * tiles_2_;
+                const int32_t tiles_ = M + 127;
+                tiles_2 = tiles_ / 128;
+                const int32_t tiles_3_ = N + 255;
+                const int32_t tiles_4_ = tiles_3_ / 256;
+                tiles_5 = tiles_2 * tiles_4_;
                 get_program_id_0 = int32_t(blockIdx.x);
                 get_num_programs_1 = int32_t(gridDim.x);
-                muli_2 = tiles_2_ * 8;
+                muli_2 = tiles_4_ * 8;
             }
-            for (int32_t tile = get_program_id_0; tile < tiles_3; tile += get_num_programs_1) {
-                // muli.9 (examples/ttgir/gemm_persistent.sm90.ttgir:44:12)
+            for (int32_t tile = get_program_id_0; tile < tiles_5; tile += get_num_programs_1) {
+                // muli.9 (examples/ttgir/gemm_persistent.sm90.ttgir:48:12)
                 {
                     const int32_t divsi_3_ = tile / muli_2;
                     const int32_t remsi_4_ = tile % muli_2;
                     const int32_t height_ = divsi_3_ * 8;
-                    const int32_t height_4_ = tiles - height_;
-                    const int32_t height_5_ = min(height_4_, 8);
-                    const int32_t remsi_5_ = remsi_4_ % height_5_;
+                    const int32_t height_6_ = tiles_2 - height_;
+                    const int32_t height_7_ = min(height_6_, 8);
+                    const int32_t remsi_5_ = remsi_4_ % height_7_;
                     const int32_t addi_6_ = height_ + remsi_5_;
                     muli_7 = addi_6_ * 128;
-                    const int32_t divsi_8_ = remsi_4_ / height_5_;
+                    const int32_t divsi_8_ = remsi_4_ / height_7_;
                     muli_9 = divsi_8_ * 256;
                 }
                 channel_truncf_10_rows0.consumer_wait(count_truncf_10_rows0);
-                // store (examples/ttgir/gemm_persistent.sm90.ttgir:56:7)
+                // store (examples/ttgir/gemm_persistent.sm90.ttgir:60:7)
                 {
                     if (thread.leader) {
                         tma_store(&map_c_desc_1, channel_truncf_10_rows0.slot(count_truncf_10_rows0), muli_9, muli_7);
@@ -242,7 +248,7 @@ gemm_persistent_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const _
                 channel_truncf_10_rows0.consumer_release(count_truncf_10_rows0);
                 count_truncf_10_rows0 += 1;
                 channel_truncf_10_rows64.consumer_wait(count_truncf_10_rows64);
-                // store (examples/ttgir/gemm_persistent.sm90.ttgir:56:7)
+                // store (examples/ttgir/gemm_persistent.sm90.ttgir:60:7)
                 {
                     if (thread.leader) {
                         tma_store(&map_c_desc_1, channel_truncf_10_rows64.slot(count_truncf_10_rows64), muli_9, muli_7 + 64);

@@ -31,32 +31,34 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         uint32_t count_x_y = 0;
         int32_t trips_0 = 0;
         float acc_5[128];
-        float* addptr_14;
-        bool cmpi_13;
-        float convert_layout_18[2];
+        float* addptr_16;
+        bool cmpi_15;
+        float convert_layout_20[2];
         int32_t muli_10;
-        int32_t muli_8;
+        int32_t muli_12;
         float total_11[32];
         float total_12[2];
         float total_6[2];
-        uint32_t truncf_11[16][4];
+        uint32_t truncf_13[16][4];
         const bool opaque = opaque_false();
-        // muli.10 (examples/ttgir/gemm_reduction.sm90.ttgir:48:11)
+        // muli.12 (examples/ttgir/gemm_reduction.sm90.ttgir:52:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = M / 128;
-            const int32_t divsi_2_ = N / 256;
-            const int32_t muli_3_ = divsi_2_ * 8;
-            const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-            const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-            const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_2_ = divsi_1_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 255;
+            const int32_t divsi_4_ = addi_3_ / 256;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_2_ = divsi_2_ - height_;
             const int32_t height_3_ = min(height_2_, 8);
-            const int32_t remsi_6_ = remsi_5_ % height_3_;
-            const int32_t addi_7_ = height_ + remsi_6_;
-            muli_8 = addi_7_ * 128;
-            const int32_t divsi_9_ = remsi_5_ / height_3_;
-            muli_10 = divsi_9_ * 256;
+            const int32_t remsi_8_ = remsi_7_ % height_3_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_3_;
+            muli_12 = divsi_11_ * 256;
         }
         #pragma unroll
         for (int i_ = 0; i_ < 2; ++i_) total_6[i_] = 0.0f;
@@ -66,7 +68,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
             const int32_t n = trips_0;
             if (n >= 1) {
                 channel_x_y.consumer_wait(count_x_y);
-                // cycle 30, stage 0: dot.acc_10 (examples/ttgir/gemm_reduction.sm90.ttgir:55:17)
+                // cycle 30, stage 0: dot.acc_10 (examples/ttgir/gemm_reduction.sm90.ttgir:59:17)
                 {
                     const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
                     const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(count_x_y) + thread.warpgroup * 8192);
@@ -77,7 +79,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                     wgmma_f16_f16_n256<K_MAJOR, K_MAJOR>(acc_5, descriptor_advance(descriptor_a, 96), descriptor_advance(descriptor_b, 96), 1);
                     wgmma_commit();
                 }
-                // cycle 454, stage 0: ext.total_11 (examples/ttgir/gemm_reduction.sm90.ttgir:56:19)
+                // cycle 454, stage 0: ext.total_11 (examples/ttgir/gemm_reduction.sm90.ttgir:60:19)
                 {
                     uint32_t read_0[4][4];
                     const uint32_t read_0_at = channel_x_y.slot(count_x_y);
@@ -87,14 +89,14 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                     for (int i_ = 0; i_ < 32; ++i_) total_11[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     await_reads(read_0);
                 }
-                // cycle 717, stage 0: reduce_sum.total_12 (examples/ttgir/gemm_reduction.sm90.ttgir:57:19)
+                // cycle 717, stage 0: reduce_sum.total_12 (examples/ttgir/gemm_reduction.sm90.ttgir:61:19)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) total_12[i_] = 0.0f;
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_12[i_ / 2 % 2] = (total_12[i_ / 2 % 2] + total_11[i_]);
                 }
-                // cycle 797, stage 0: add.total_13 (examples/ttgir/gemm_reduction.sm90.ttgir:62:19)
+                // cycle 797, stage 0: add.total_13 (examples/ttgir/gemm_reduction.sm90.ttgir:66:19)
                 {
                     float total_13_[2];
                     #pragma unroll
@@ -105,7 +107,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
                     channel_x_y.consumer_wait(count_x_y + i);
-                    // cycle 30, stage 0: dot.acc_10 (examples/ttgir/gemm_reduction.sm90.ttgir:55:17)
+                    // cycle 30, stage 0: dot.acc_10 (examples/ttgir/gemm_reduction.sm90.ttgir:59:17)
                     {
                         const uint64_t descriptor_b = matrix_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
                         const uint64_t descriptor_a = matrix_descriptor<128>(channel_x_y.slot(count_x_y + i) + thread.warpgroup * 8192);
@@ -119,7 +121,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                     wgmma_wait<1>();
                     channel_x_y.consumer_release(count_x_y + i - 1);
                     scheduling_fence(opaque, total_6);
-                    // cycle 454, stage 0: ext.total_11 (examples/ttgir/gemm_reduction.sm90.ttgir:56:19)
+                    // cycle 454, stage 0: ext.total_11 (examples/ttgir/gemm_reduction.sm90.ttgir:60:19)
                     {
                         uint32_t read_0[4][4];
                         const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
@@ -129,14 +131,14 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
                         for (int i_ = 0; i_ < 32; ++i_) total_11[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                         await_reads(read_0);
                     }
-                    // cycle 717, stage 0: reduce_sum.total_12 (examples/ttgir/gemm_reduction.sm90.ttgir:57:19)
+                    // cycle 717, stage 0: reduce_sum.total_12 (examples/ttgir/gemm_reduction.sm90.ttgir:61:19)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) total_12[i_] = 0.0f;
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_12[i_ / 2 % 2] = (total_12[i_ / 2 % 2] + total_11[i_]);
                     }
-                    // cycle 797, stage 0: add.total_13 (examples/ttgir/gemm_reduction.sm90.ttgir:62:19)
+                    // cycle 797, stage 0: add.total_13 (examples/ttgir/gemm_reduction.sm90.ttgir:66:19)
                     {
                         float total_13_[2];
                         #pragma unroll
@@ -159,43 +161,43 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
             for (int lanes = 1; lanes <= 2; lanes *= 2)
                 total_6[i_] = (total_6[i_] + __shfl_xor_sync(~0u, total_6[i_], lanes));
         count_x_y += trips_0;
-        // truncf.11 (examples/ttgir/gemm_reduction.sm90.ttgir:65:11)
+        // truncf.13 (examples/ttgir/gemm_reduction.sm90.ttgir:69:11)
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_ / 4][i_ % 4] = pack_f16(acc_5[2 * i_], acc_5[2 * i_ + 1]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_13[i_ / 4][i_ % 4] = pack_f16(acc_5[2 * i_], acc_5[2 * i_ + 1]);
         }
-        // store (examples/ttgir/gemm_reduction.sm90.ttgir:67:5)
+        // store (examples/ttgir/gemm_reduction.sm90.ttgir:71:5)
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
             for (int j = 0; j < 16; ++j)
-                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_11[j][0], truncf_11[j][1], truncf_11[j][2], truncf_11[j][3]);
+                stmatrix_x4(memory + j / 4 * 16384 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_13[j][0], truncf_13[j][1], truncf_13[j][2], truncf_13[j][3]);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_1, memory, muli_10, muli_8);
-                tma_store(&map_c_desc_1, memory + 16384, muli_10 + 64, muli_8);
-                tma_store(&map_c_desc_1, memory + 32768, muli_10 + 128, muli_8);
-                tma_store(&map_c_desc_1, memory + 49152, muli_10 + 192, muli_8);
+                tma_store(&map_c_desc_1, memory, muli_12, muli_10);
+                tma_store(&map_c_desc_1, memory + 16384, muli_12 + 64, muli_10);
+                tma_store(&map_c_desc_1, memory + 32768, muli_12 + 128, muli_10);
+                tma_store(&map_c_desc_1, memory + 49152, muli_12 + 192, muli_10);
                 tma_commit();
             }
         }
-        // cmpi.13 (examples/ttgir/gemm_reduction.sm90.ttgir:68:11)
+        // cmpi.15 (examples/ttgir/gemm_reduction.sm90.ttgir:72:11)
         {
-            cmpi_13 = muli_10 == 0;
+            cmpi_15 = muli_12 == 0;
         }
-        if (cmpi_13) {
-            // convert_layout.18 (examples/ttgir/gemm_reduction.sm90.ttgir:74:13)
+        if (cmpi_15) {
+            // convert_layout.20 (examples/ttgir/gemm_reduction.sm90.ttgir:78:13)
             {
-                addptr_14 = sums + muli_8;
+                addptr_16 = sums + muli_10;
                 #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) convert_layout_18[i_] = total_6[i_];
+                for (int i_ = 0; i_ < 2; ++i_) convert_layout_20[i_] = total_6[i_];
             }
-            // store (examples/ttgir/gemm_reduction.sm90.ttgir:75:7)
+            // store (examples/ttgir/gemm_reduction.sm90.ttgir:79:7)
             {
                 #pragma unroll
                 for (int i_ = 0; i_ < 2; ++i_)
-                    if (thread.lane % 4 == 0) *(addptr_14 + int32_t(thread.row + 8 * i_)) = convert_layout_18[i_];
+                    if (thread.lane % 4 == 0) *(addptr_16 + int32_t(thread.row + 8 * i_)) = convert_layout_20[i_];
             }
         }
         if (thread.leader) tma_wait_read<0>();
@@ -208,51 +210,53 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
             uint32_t count_x_y = 0;
             int32_t trips_0 = 0;
             int32_t muli_10;
-            int32_t muli_8;
-            // muli.10 (examples/ttgir/gemm_reduction.sm90.ttgir:48:11)
+            int32_t muli_12;
+            // muli.12 (examples/ttgir/gemm_reduction.sm90.ttgir:52:11)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = M / 128;
-                const int32_t divsi_2_ = N / 256;
-                const int32_t muli_3_ = divsi_2_ * 8;
-                const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-                const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-                const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_2_ = divsi_1_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 255;
+                const int32_t divsi_4_ = addi_3_ / 256;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_2_ = divsi_2_ - height_;
                 const int32_t height_3_ = min(height_2_, 8);
-                const int32_t remsi_6_ = remsi_5_ % height_3_;
-                const int32_t addi_7_ = height_ + remsi_6_;
-                muli_8 = addi_7_ * 128;
-                const int32_t divsi_9_ = remsi_5_ / height_3_;
-                muli_10 = divsi_9_ * 256;
+                const int32_t remsi_8_ = remsi_7_ % height_3_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_3_;
+                muli_12 = divsi_11_ * 256;
             }
             trips_0 = max(0, (K + 63) / 64);
             {
                 // gemm_reduction/for.0: 2 stages, an iteration every 1024 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm90.ttgir:52:12)
+                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm90.ttgir:56:12)
                     channel_x_y.producer_acquire(count_x_y);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_y.full(count_x_y), 49152);
                         {
-                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_0, channel_x_y.full(count_x_y), 0, muli_8);
+                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_0, channel_x_y.full(count_x_y), 0, muli_10);
                         }
                         {
-                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_10);
+                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_12);
                         }
                     }
                     auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm90.ttgir:52:12)
+                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm90.ttgir:56:12)
                         channel_x_y.producer_acquire(position_x_y);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_y.full(position_x_y), 49152);
                             {
-                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_0, channel_x_y.full(position_x_y), (i * 64), muli_8);
+                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_0, channel_x_y.full(position_x_y), (i * 64), muli_10);
                             }
                             {
-                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_10);
+                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_12);
                             }
                         }
                         position_x_y.advance();

@@ -54,31 +54,33 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         uint32_t count_x_y = 0;
         uint32_t count_dependence0 = 0;
         int32_t trips_0 = 0;
-        float* addptr_14;
-        bool cmpi_13;
-        float convert_layout_18[1];
+        float* addptr_16;
+        bool cmpi_15;
+        float convert_layout_20[1];
         int32_t muli_10;
-        int32_t muli_8;
+        int32_t muli_12;
         float total_11[4];
         float total_18[32];
         float total_19[4];
-        uint32_t truncf_11[64];
-        // muli.10 (examples/ttgir/gemm_reduction.sm100.ttgir:51:11)
+        uint32_t truncf_13[64];
+        // muli.12 (examples/ttgir/gemm_reduction.sm100.ttgir:55:11)
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-            const int32_t divsi_1_ = M / 128;
-            const int32_t divsi_2_ = N / 256;
-            const int32_t muli_3_ = divsi_2_ * 8;
-            const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-            const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-            const int32_t height_ = divsi_4_ * 8;
-            const int32_t height_3_ = divsi_1_ - height_;
+            const int32_t addi_1_ = M + 127;
+            const int32_t divsi_2_ = addi_1_ / 128;
+            const int32_t addi_3_ = N + 255;
+            const int32_t divsi_4_ = addi_3_ / 256;
+            const int32_t muli_5_ = divsi_4_ * 8;
+            const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+            const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+            const int32_t height_ = divsi_6_ * 8;
+            const int32_t height_3_ = divsi_2_ - height_;
             const int32_t height_4_ = min(height_3_, 8);
-            const int32_t remsi_6_ = remsi_5_ % height_4_;
-            const int32_t addi_7_ = height_ + remsi_6_;
-            muli_8 = addi_7_ * 128;
-            const int32_t divsi_9_ = remsi_5_ / height_4_;
-            muli_10 = divsi_9_ * 256;
+            const int32_t remsi_8_ = remsi_7_ % height_4_;
+            const int32_t addi_9_ = height_ + remsi_8_;
+            muli_10 = addi_9_ * 128;
+            const int32_t divsi_11_ = remsi_7_ / height_4_;
+            muli_12 = divsi_11_ * 256;
         }
         #pragma unroll
         for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = 0.0f;
@@ -90,7 +92,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                 channel_x_y.consumer_wait(count_x_y);
                 dependence0.arrive_at_first(count_dependence0);
                 if (thread.warp == 0 && pair_rank == 0) dependence0.wait_of_pair(count_dependence0);
-                // cycle 30, stage 0: dot.acc_17 (examples/ttgir/gemm_reduction.sm100.ttgir:60:17)
+                // cycle 30, stage 0: dot.acc_17 (examples/ttgir/gemm_reduction.sm100.ttgir:64:17)
                 if (pair_rank == 0 && thread.warp == 0 && elect_one()) {
                     const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y) + 16384);
                     const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y));
@@ -101,7 +103,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     tcgen05_commit_pair(channel_x_y.empty(count_x_y), 3);
                 }
                 __syncwarp();
-                // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:61:19)
+                // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:65:19)
                 {
                     uint32_t read_0[16];
                     const uint32_t read_0_at = channel_x_y.slot(count_x_y);
@@ -112,7 +114,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                     await_reads(read_0);
                 }
-                // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:62:19)
+                // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:66:19)
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) total_19[i_] = 0.0f;
@@ -120,7 +122,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     for (int i_ = 0; i_ < 32; ++i_) total_19[(((i_ >> 3) & 3))] = (total_19[(((i_ >> 3) & 3))] + total_18[((i_ & 31))]);
                 }
                 channel_x_y.consumer_release(count_x_y);
-                // cycle 252, stage 0: add.total_20 (examples/ttgir/gemm_reduction.sm100.ttgir:67:19)
+                // cycle 252, stage 0: add.total_20 (examples/ttgir/gemm_reduction.sm100.ttgir:71:19)
                 {
                     float total_20_[4];
                     #pragma unroll
@@ -132,7 +134,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     channel_x_y.consumer_wait(count_x_y + i);
                     dependence0.arrive_at_first(count_dependence0 + i);
                     if (thread.warp == 0 && pair_rank == 0) dependence0.wait_of_pair(count_dependence0 + i);
-                    // cycle 30, stage 0: dot.acc_17 (examples/ttgir/gemm_reduction.sm100.ttgir:60:17)
+                    // cycle 30, stage 0: dot.acc_17 (examples/ttgir/gemm_reduction.sm100.ttgir:64:17)
                     if (pair_rank == 0 && thread.warp == 0 && elect_one()) {
                         const uint64_t descriptor_b = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i) + 16384);
                         const uint64_t descriptor_a = tcgen05_descriptor<128>(channel_x_y.slot(count_x_y + i));
@@ -143,7 +145,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                         tcgen05_commit_pair(channel_x_y.empty(count_x_y + i), 3);
                     }
                     __syncwarp();
-                    // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:61:19)
+                    // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:65:19)
                     {
                         uint32_t read_0[16];
                         const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
@@ -154,7 +156,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                         for (int i_ = 0; i_ < 32; ++i_) total_18[i_] = unpack_f16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
                         await_reads(read_0);
                     }
-                    // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:62:19)
+                    // cycle 188, stage 0: reduce_sum.total_19 (examples/ttgir/gemm_reduction.sm100.ttgir:66:19)
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) total_19[i_] = 0.0f;
@@ -162,7 +164,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                         for (int i_ = 0; i_ < 32; ++i_) total_19[(((i_ >> 3) & 3))] = (total_19[(((i_ >> 3) & 3))] + total_18[((i_ & 31))]);
                     }
                     channel_x_y.consumer_release(count_x_y + i);
-                    // cycle 252, stage 0: add.total_20 (examples/ttgir/gemm_reduction.sm100.ttgir:67:19)
+                    // cycle 252, stage 0: add.total_20 (examples/ttgir/gemm_reduction.sm100.ttgir:71:19)
                     {
                         float total_20_[4];
                         #pragma unroll
@@ -173,7 +175,7 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                 }
             }
             if (n == 0) {
-                // tmem_store (examples/ttgir/gemm_reduction.sm100.ttgir:53:14)
+                // tmem_store (examples/ttgir/gemm_reduction.sm100.ttgir:57:14)
                 {
                     #pragma unroll
                     for (int j_ = 0; j_ < 4; ++j_) {
@@ -214,49 +216,49 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
         for (int i_ = 0; i_ < 4; ++i_) total_11[i_] = (total_11[i_] + __shfl_xor_sync(~0u, total_11[i_], 4));
         count_x_y += trips_0;
         count_dependence0 += trips_0;
-        // truncf.11 (examples/ttgir/gemm_reduction.sm100.ttgir:71:11)
+        // truncf.13 (examples/ttgir/gemm_reduction.sm100.ttgir:75:11)
         {
             float acc_9_[128];
             tensor_memory_load_tile(acc_9_, tensor_memory + (thread.warp % 4 << 21) + thread.warp / 4 * 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) truncf_11[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
+            for (int i_ = 0; i_ < 64; ++i_) truncf_13[i_] = pack_f16(acc_9_[(((2 * i_) & 127))], acc_9_[(((2 * i_ + 1) & 127))]);
         }
-        // store (examples/ttgir/gemm_reduction.sm100.ttgir:73:5)
+        // store (examples/ttgir/gemm_reduction.sm100.ttgir:77:5)
         {
             named_barrier_sync(group_1_barrier, 256);
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 128 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 128 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_11, i_ * 4);
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + i_ * 8 * 2 / 128 * 16384 + thread.warp / 4 * 128 * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + thread.warp / 4 * 128 * 2 % 128) ^ i_ * 8 * 2 % 128), truncf_13, i_ * 4);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 256);
             if (thread.leader) {
-                tma_store(&map_c_desc_2, memory, muli_10, muli_8);
-                tma_store(&map_c_desc_2, memory + 16384, muli_10 + 64, muli_8);
-                tma_store(&map_c_desc_2, memory + 32768, muli_10 + 128, muli_8);
-                tma_store(&map_c_desc_2, memory + 49152, muli_10 + 192, muli_8);
+                tma_store(&map_c_desc_2, memory, muli_12, muli_10);
+                tma_store(&map_c_desc_2, memory + 16384, muli_12 + 64, muli_10);
+                tma_store(&map_c_desc_2, memory + 32768, muli_12 + 128, muli_10);
+                tma_store(&map_c_desc_2, memory + 49152, muli_12 + 192, muli_10);
                 tma_commit();
             }
         }
-        // cmpi.13 (examples/ttgir/gemm_reduction.sm100.ttgir:74:11)
+        // cmpi.15 (examples/ttgir/gemm_reduction.sm100.ttgir:78:11)
         {
-            cmpi_13 = muli_10 == 0;
+            cmpi_15 = muli_12 == 0;
         }
-        if (cmpi_13) {
-            // convert_layout.18 (examples/ttgir/gemm_reduction.sm100.ttgir:80:13)
+        if (cmpi_15) {
+            // convert_layout.20 (examples/ttgir/gemm_reduction.sm100.ttgir:84:13)
             {
-                addptr_14 = sums + muli_8;
+                addptr_16 = sums + muli_10;
                 named_barrier_sync(group_1_barrier, 256);
                 #pragma unroll
                 for (int i_ = 0; i_ < 4; ++i_)
                     if ((thread.lane & 7) == 0) shared_at<float>(memory + 229376 + ((i_ & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * sizeof(float)) = total_11[((i_ & 3))];
                 named_barrier_sync(group_1_barrier, 256);
                 #pragma unroll
-                for (int i_ = 0; i_ < 1; ++i_) convert_layout_18[i_] = shared_at<float>(memory + 229376 + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
+                for (int i_ = 0; i_ < 1; ++i_) convert_layout_20[i_] = shared_at<float>(memory + 229376 + ((thread.lane & 31) + (thread.warp & 3) * 32) * sizeof(float));
             }
-            // store (examples/ttgir/gemm_reduction.sm100.ttgir:81:7)
+            // store (examples/ttgir/gemm_reduction.sm100.ttgir:85:7)
             {
                 #pragma unroll
                 for (int i_ = 0; i_ < 1; ++i_)
-                    if ((thread.warp & 4) == 0) *(addptr_14 + int32_t((thread.lane & 31) + (thread.warp & 3) * 32)) = convert_layout_18[0];
+                    if ((thread.warp & 4) == 0) *(addptr_16 + int32_t((thread.lane & 31) + (thread.warp & 3) * 32)) = convert_layout_20[0];
             }
         }
         if (thread.leader) tma_wait_read<0>();
@@ -270,51 +272,53 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
             uint32_t count_x_y = 0;
             int32_t trips_0 = 0;
             int32_t muli_10;
-            int32_t muli_8;
-            // muli.10 (examples/ttgir/gemm_reduction.sm100.ttgir:51:11)
+            int32_t muli_12;
+            // muli.12 (examples/ttgir/gemm_reduction.sm100.ttgir:55:11)
             {
                 const int32_t get_program_id_0_ = int32_t(blockIdx.x);
-                const int32_t divsi_1_ = M / 128;
-                const int32_t divsi_2_ = N / 256;
-                const int32_t muli_3_ = divsi_2_ * 8;
-                const int32_t divsi_4_ = get_program_id_0_ / muli_3_;
-                const int32_t remsi_5_ = get_program_id_0_ % muli_3_;
-                const int32_t height_ = divsi_4_ * 8;
-                const int32_t height_3_ = divsi_1_ - height_;
+                const int32_t addi_1_ = M + 127;
+                const int32_t divsi_2_ = addi_1_ / 128;
+                const int32_t addi_3_ = N + 255;
+                const int32_t divsi_4_ = addi_3_ / 256;
+                const int32_t muli_5_ = divsi_4_ * 8;
+                const int32_t divsi_6_ = get_program_id_0_ / muli_5_;
+                const int32_t remsi_7_ = get_program_id_0_ % muli_5_;
+                const int32_t height_ = divsi_6_ * 8;
+                const int32_t height_3_ = divsi_2_ - height_;
                 const int32_t height_4_ = min(height_3_, 8);
-                const int32_t remsi_6_ = remsi_5_ % height_4_;
-                const int32_t addi_7_ = height_ + remsi_6_;
-                muli_8 = addi_7_ * 128;
-                const int32_t divsi_9_ = remsi_5_ / height_4_;
-                muli_10 = divsi_9_ * 256;
+                const int32_t remsi_8_ = remsi_7_ % height_4_;
+                const int32_t addi_9_ = height_ + remsi_8_;
+                muli_10 = addi_9_ * 128;
+                const int32_t divsi_11_ = remsi_7_ / height_4_;
+                muli_12 = divsi_11_ * 256;
             }
             trips_0 = max(0, (K + 63) / 64);
             {
                 // gemm_reduction/for.0: 2 stages, an iteration every 512 cycles
                 const int32_t n = trips_0;
                 if (n >= 1) {
-                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm100.ttgir:57:12)
+                    // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm100.ttgir:61:12)
                     channel_x_y.producer_acquire(count_x_y);
                     if (thread.leader) {
                         mbarrier_arrive_expect(channel_x_y.full(count_x_y), 32768);
                         {
-                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_1, channel_x_y.full(count_x_y), 0, muli_8);
+                            tma_load(channel_x_y.slot(count_x_y), &map_a_desc_1, channel_x_y.full(count_x_y), 0, muli_10);
                         }
                         {
-                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_10 + pair_rank * 128);
+                            tma_load(channel_x_y.slot(count_x_y) + 16384, &map_b_desc, channel_x_y.full(count_x_y), 0, muli_12 + pair_rank * 128);
                         }
                     }
                     auto position_x_y = channel_x_y.position(count_x_y + 1);
                     for (int32_t i = 1; i < n; ++i) {
-                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm100.ttgir:57:12)
+                        // cycle 0, stage 0: load x_y (examples/ttgir/gemm_reduction.sm100.ttgir:61:12)
                         channel_x_y.producer_acquire(position_x_y);
                         if (thread.leader) {
                             mbarrier_arrive_expect(channel_x_y.full(position_x_y), 32768);
                             {
-                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_1, channel_x_y.full(position_x_y), (i * 64), muli_8);
+                                tma_load(channel_x_y.slot(position_x_y), &map_a_desc_1, channel_x_y.full(position_x_y), (i * 64), muli_10);
                             }
                             {
-                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_10 + pair_rank * 128);
+                                tma_load(channel_x_y.slot(position_x_y) + 16384, &map_b_desc, channel_x_y.full(position_x_y), (i * 64), muli_12 + pair_rank * 128);
                             }
                         }
                         position_x_y.advance();
@@ -334,8 +338,9 @@ extern "C" int
 gemm_reduction_launch(__half* a, __half* b, __half* c, float* sums, int32_t M, int32_t N, int32_t K, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
     if (grid_x % 2) return cudaErrorInvalidConfiguration;
     {
-        const int32_t divsi_1_ = M / 128;
-        if (divsi_1_ % 2) return cudaErrorInvalidValue;
+        const int32_t addi_1_ = M + 127;
+        const int32_t divsi_2_ = addi_1_ / 128;
+        if (divsi_2_ % 2) return cudaErrorInvalidValue;
     }
     NoElements no_elements(stream);
     CUtensorMap map_a_desc_1;
