@@ -106,18 +106,26 @@ def test_most_of_a_gap_is_closed_before_the_long_proofs() -> None:
     assert search._halved(setting, found, few) == (found, few)
     brief = replace(few, stage="brief", undecided=frozenset({3599}))
     evidence, agenda = search._halved(setting, found, brief)
-    assert evidence.low == (begin.low + 3599) // 2 + 1
+    assert evidence.low > begin.low + (3599 - begin.low) // 3
     assert evidence.refuted[-1].by == slots.NAME
     assert search._halved(setting, evidence, agenda) == (evidence, agenda)
     near = Evidence(begin.low, begin.top, Solution(begin.low + 9, (), ()), begin.refuted)
     assert search._halved(setting, near, brief)[0] == near
 
 
-@pytest.mark.parametrize(("upper", "tried"), [(True, [3472, 3535]), (False, [3408, 3472])])
-def test_half_of_what_is_left_has_two_probes(
-    upper: bool, tried: list[int], monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("holds", "tried", "low"),
+    [
+        (3344, [3429, 3514], 3345),
+        (3599, [3429, 3514, 3543, 3571], 3572),
+        (3520, [3429, 3514, 3543, 3571], 3515),
+        (3460, [3429, 3514, 3457, 3485], 3458),
+    ],
+)
+def test_what_is_left_is_divided_where_something_is_refuted(
+    holds: int, tried: list[int], low: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever one of them leaves open, the other one counts."""
+    """Intervals up to `holds` are refuted; where little is left, nothing is tried."""
     (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))
     begin = start(case.problem, joint=True)
     setting = search._setting(case.problem, Options(), lambda _: None, begin, 4, None)
@@ -125,11 +133,11 @@ def test_half_of_what_is_left_has_two_probes(
 
     def refute(_problem: Problem, _load: Value, interval: int, *_: object) -> Probe:
         asked.append(interval)
-        return Probe(Refuted() if interval == tried[0] else Unknown(), slots.NAME)
+        return Probe(Refuted() if interval <= holds else Unknown(), slots.NAME)
 
     monkeypatch.setattr(slots, "refute", refute)
-    evidence = by_slots(setting, Evidence(3345, begin.top, Solution(3600, (), ())), upper=upper)
-    assert (sorted(asked), evidence.low) == (tried, tried[0] + 1)
+    evidence = by_slots(setting, Evidence(3345, begin.top, Solution(3600, (), ())))
+    assert (sorted(asked[:2]) + sorted(asked[2:4]) + sorted(asked[4:]), evidence.low) == (tried, low)
 
 
 def test_small_loads_split_nothing() -> None:

@@ -1,10 +1,11 @@
 """What is left between the lower end and an answer, before the long proofs: where these do not end in time,
 most of the gap is closed."""
 
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from twill.engine.probe import Probe
-from twill.ir.problem import Time
+from twill.ir.problem import Time, Value
 from twill.smt import slots
 from twill.smt.setting import Evidence, Setting
 
@@ -15,25 +16,42 @@ WIDE = 64
 """... if that is at least this part of the interval."""
 
 
-def by_slots(setting: Setting, evidence: Evidence, *, upper: bool) -> Evidence:
-    """The middle of what is left, and the middle of its upper or lower half, by numbers of slots."""
-    low, last = evidence.low, evidence.high - 1
+ROUNDS = 3
+"""Times that what is left is divided by them: again where some interval was refuted."""
+
+PARTS = 3
+"""Into so many parts each time."""
+
+
+def by_slots(setting: Setting, evidence: Evidence) -> Evidence:
+    """What is left in three parts, by numbers of slots at the intervals between; then the part in which the
+    lowest interval lies that these refute not."""
     applies = evidence.open and evidence.best is not None and setting.decomposes and setting.small
     load = slots.splits(setting.problem) if applies else None
-    if load is None or WIDE * (last - low) < last:
-        return evidence
-    middle, half = (low + last) // 2, last if upper else low
-    middles = sorted((middle, (middle + half) // 2))
-    for interval in middles:
+    last = evidence.high - 1
+    for _ in range(ROUNDS):
+        low = evidence.low
+        if load is None or WIDE * (last - low) < last or setting.remaining <= 0:
+            break
+        intervals = [low + (last - low) * part // PARTS for part in range(1, PARTS)]
+        evidence = _probed(setting, evidence, load, intervals)
+        if evidence.low == low:
+            break
+        last = min((one - 1 for one in intervals if one >= evidence.low), default=last)
+    return evidence
+
+
+def _probed(setting: Setting, evidence: Evidence, load: Value, intervals: Sequence[Time]) -> Evidence:
+    for interval in intervals:
         setting.tell("trying", slots.NAME, interval)
 
     def probe(interval: Time) -> Probe:
         budget = setting.budget(SLOTS * setting.work)
         return slots.refute(setting.problem, load, interval, setting.in_flight, budget)
 
-    with ThreadPoolExecutor(min(len(middles), setting.options.jobs)) as pool:
-        probes = tuple(pool.map(probe, middles))
-    for interval, one in zip(middles, probes, strict=True):
+    with ThreadPoolExecutor(min(len(intervals), setting.options.jobs)) as pool:
+        probes = tuple(pool.map(probe, intervals))
+    for interval, one in zip(intervals, probes, strict=True):
         setting.tell("infeasible" if one.refuted else "timeout", one.engine, interval)
         refutation = one.refutation(interval, setting.in_flight, below=True)
         evidence = evidence.excluding(refutation) if refutation else evidence

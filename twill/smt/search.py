@@ -198,7 +198,7 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
         evidence, agenda = _settled(setting, evidence, agenda)
-        evidence = by_slots(setting, evidence, upper=True)
+        evidence = by_slots(setting, evidence)
     while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         evidence, agenda = _halved(setting, evidence, agenda)
@@ -251,7 +251,7 @@ def _halved(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evid
     """Most of what is left by numbers of slots, before the long proofs begin."""
     if agenda.halved or agenda.stage != "brief" or not agenda.undecided:
         return evidence, agenda
-    return by_slots(setting, evidence, upper=False), replace(agenda, halved=True)
+    return by_slots(setting, evidence), replace(agenda, halved=True)
 
 
 def _descended(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
