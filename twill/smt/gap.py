@@ -9,7 +9,7 @@ from twill.ir.problem import Time, Value
 from twill.smt import slots
 from twill.smt.setting import Evidence, Setting
 
-SLOTS = 6.0
+SLOTS = 9.0
 """Shares of work for numbers of slots at an interval within what is left ..."""
 
 WIDE = 64
@@ -17,15 +17,15 @@ WIDE = 64
 
 
 ROUNDS = 3
-"""Times that what is left is divided by them: again where some interval was refuted."""
+"""Times that what is left is divided by them: again where one interval was refuted and another one not."""
 
 PARTS = 3
 """Into so many parts each time."""
 
 
 def by_slots(setting: Setting, evidence: Evidence) -> Evidence:
-    """What is left in three parts, by numbers of slots at the intervals between; then the part in which the
-    lowest interval lies that these refute not."""
+    """What is left in three parts, by numbers of slots at the intervals between; then the part between the
+    largest interval that is refuted and the next one, where that is not."""
     applies = evidence.open and evidence.best is not None and setting.decomposes and setting.small
     load = slots.splits(setting.problem) if applies else None
     last = evidence.high - 1
@@ -35,9 +35,10 @@ def by_slots(setting: Setting, evidence: Evidence) -> Evidence:
             break
         intervals = [low + (last - low) * part // PARTS for part in range(1, PARTS)]
         evidence = _probed(setting, evidence, load, intervals)
-        if evidence.low == low:
+        left = [one for one in intervals if one >= evidence.low]
+        if evidence.low == low or not left:
             break
-        last = min((one - 1 for one in intervals if one >= evidence.low), default=last)
+        last = left[0] - 1
     return evidence
 
 
