@@ -1608,6 +1608,20 @@ def tallied(a, b, c, sums, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
 
 
 @triton.jit
+def kindred(a, b, c, heads, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c[h] = a[h] @ b[g].T for each head h, a program of the grid; the programs are divided among the `heads` of b."""
+    head = tl.program_id(0)
+    shared = head // (tl.num_programs(0) // heads)
+    a_desc = tl.make_tensor_descriptor(a + head * BLOCK_M * K, [BLOCK_M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b + shared * BLOCK_M * K, [BLOCK_M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    m = tl.arange(0, BLOCK_M)
+    acc = tl.zeros([BLOCK_M, BLOCK_M], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([0, k]), b_desc.load([0, k]).T, acc)
+    tl.store(c + head * BLOCK_M * BLOCK_M + m[:, None] * BLOCK_M + m[None, :], acc)
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2960,6 +2974,10 @@ TWILL = {
         **dict.fromkeys("ab", "*bf16:16"), **dict.fromkeys(("c", "sums"), "*fp32:16"), "K": "i32:16", "BLOCK_M": 64,
         "BLOCK_K": 64, "num_warps": 4,
     },
+    "kindred": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "heads": "i32", "K": "i32:16", "BLOCK_M": 64, "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "chosen": {
         **dict.fromkeys("qkv", "*fp16:16"),
         "o": "*fp32:16",
@@ -3177,6 +3195,7 @@ VARIANTS = {
     "masked": ("masked", {}),
     "balanced": ("balanced", {}),
     "tallied": ("tallied", {}),
+    "kindred": ("kindred", {}),
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
