@@ -34,6 +34,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
         "E": 40,
         "steps": 2,
         "heads": 1,
+        "n": 5,
     }
     given |= {**dict.fromkeys(("stride", "a_stride", "b_stride", "pitch"), 256), "first": 8}
     found = compare(

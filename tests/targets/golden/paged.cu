@@ -667,8 +667,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (0 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (0 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -680,8 +682,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (0 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (0 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -701,8 +705,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (64 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (64 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -722,8 +728,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (64 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (64 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -743,8 +751,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (128 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (128 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -764,8 +774,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (128 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (128 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -785,8 +797,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (192 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (192 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -806,8 +820,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (192 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (192 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -827,8 +843,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (256 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (256 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -848,8 +866,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (256 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (256 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -869,8 +889,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (320 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (320 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -892,8 +914,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (((i - 1) * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (((i - 1) * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                     }
@@ -913,8 +937,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + ((i * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + ((i * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                     }
@@ -935,8 +961,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (((n - 1) * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (((n - 1) * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -966,8 +994,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + ((i * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + ((i * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                     }
@@ -979,8 +1009,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 318, stage 0: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + ((i * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + ((i * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                     }
