@@ -65,3 +65,18 @@ def test_a_vector_that_is_read_as_it_was_loaded_stays() -> None:
     (vector,) = re.findall(r"(%row_\d+) = tt.load", text)
     made = read(text.replace(f"arith.extf {vector} :", f"arith.mulf {vector}, {vector} :"), "stepwise")
     assert loaded_as_read(made) is made
+
+
+def test_a_vector_of_an_argument_that_is_stored_through_stays() -> None:
+    """Threads find what they have stored themselves, not what others have."""
+    text = module("stepwise").text
+    stored = "tt.splat %c : !tt.ptr<f32>"
+    assert text.count(stored) == 1
+    own = text.replace("tt.addptr %rows, %row : !tt.ptr<bf16>, i32", "tt.addptr %c, %row : !tt.ptr<f32>, i32")
+    begin, end = (own.index(word) for word in ("%row_24 =", "%gate ="))
+    own = own[:begin] + own[begin:end].replace("bf16", "f32").replace("arith.extf", "math.absf") + own[end:]
+    own = own.replace("tensor<64xf32, #blocked2> to tensor<64xf32, #blocked2>", "tensor<64xf32, #blocked2>")
+    made = read(own, "stepwise")
+    assert loaded_as_read(made) is made
+    other = own.replace("tt.addptr %c, %row", "tt.addptr %gates, %row")
+    assert loaded_as_read(read(other, "stepwise")).text != other

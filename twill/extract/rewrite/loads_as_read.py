@@ -3,20 +3,22 @@
 Triton loads each element of a vector once and changes the layout of the vector where it becomes rows or
 columns of a tile: an exchange through shared memory between two barriers, in every iteration. Takes a
 module; gives the same with such a load in the layout that it is read in, so that threads load elements again
-which others have, from L1, several in one access. Addresses and masks are computed there. Lines stay where
-they are.
+which others have, from L1, several in one access. Addresses and masks are computed there. A kernel that
+stores through the same argument keeps its exchange: a thread may count on finding what it has stored itself.
+Lines stay where they are.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.extract.dependence.loops import loops
+from twill.extract.rewrite.early_loads import Arguments, apart
 from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, mentions, text_of
 from twill.extract.rewrite.type_text import type_text
 from twill.ir.distribution import distribution
 from twill.ir.loop import Encoding, Loop, Module, Op, Tensor, Value
 from twill.ops.axis_info import element_bytes
-from twill.ops.table import is_elementwise, named, role
+from twill.ops.table import is_elementwise, named, role, writes_global
 
 _MOST = 8
 """Accesses of a thread for a vector."""
@@ -39,10 +41,11 @@ def loaded_as_read(module: Module) -> Module:
     for loop in loops(module):
         if loop.tensor_ops:
             continue
-        users = loop.function.users()
+        users, arguments = loop.function.users(), Arguments(loop.function)
+        stored = [arguments.of(op) for op in loop.function.walk() if writes_global(op)]
         found = (_found(loop, users, op) for op in loop.body.ops if role(op) == "pointer_load")
         for one in filter(None, found):
-            edits += _edits(module, one)
+            edits += _edits(module, one) if apart(stored, [arguments.of(one.load)]) else ()
     return edited(module, edits)
 
 
