@@ -1,6 +1,7 @@
 """Loops without MMAs exchange nothing between threads that they need not exchange."""
 
 import re
+from collections.abc import Callable
 
 import pytest
 
@@ -34,14 +35,27 @@ def test_a_sum_is_carried_in_the_layout_of_what_is_added() -> None:
     assert carried_as_added(after) is after
 
 
+def _with_sum(text: Callable[[str, str], str]) -> Module:
+    """With another operation in the place of the sum, of what is carried and what is added."""
+    before = module("stepwise").text
+    carried, added = re.findall(r"arith.addf (%acc_\d+), (%acc_\d+) : .*#mma", before)[-1]
+    after = before.replace(f"arith.addf {carried}, {added}", text(carried, added))
+    assert after != before
+    return read(after, "stepwise")
+
+
+@pytest.mark.parametrize("word", ["mulf", "maxnumf", "subf"])
+def test_other_operations_on_two_tiles_are_sums_too(word: str) -> None:
+    made = carried_as_added(_with_sum(lambda carried, added: f"arith.{word} {added}, {carried}"))
+    assert _exchanges(made) == 1
+
+
 def test_a_sum_that_an_iteration_reads_stays() -> None:
     """It is in the layout in which it is read."""
-    text = module("stepwise").text
-    carried, added = re.findall(r"arith.addf (%acc_\d+), (%acc_\d+) : .*#mma", text)[-1]
-    other = text.replace(f"arith.addf {carried}, {added}", f"arith.mulf {carried}, {added}")
-    twice = text.replace(f"arith.addf {carried}, {added}", f"arith.addf {added}, {added}")
-    assert text not in (other, twice)
-    for made in (read(one, "stepwise") for one in (other, twice)):
+    for made in (
+        _with_sum(lambda carried, added: f"arith.addf {added}, {added}"),
+        _with_sum(lambda carried, added: f"arith.addf {carried}, {carried}"),
+    ):
         assert carried_as_added(made) is made
 
 

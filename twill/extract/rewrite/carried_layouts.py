@@ -1,4 +1,4 @@
-"""Sums that a loop without MMAs carries in another layout than its addends: carried in that of these.
+"""Sums, maxima and the like that a loop without MMAs carries in another layout than what it adds.
 
 Triton carries a tile on in the layout of the MMA that made it, and changes the layout of what each iteration
 adds: an exchange through shared memory between two barriers, in every iteration. Takes a module; gives the
@@ -56,7 +56,7 @@ def _carried(module: Module, loop: Loop, users: Mapping[int, Sequence[Op]], numb
     """None for a tile that anything but one sum reads, or to which nothing is added in another layout."""
     one = loop.carried[number]
     add = next((op for op in loop.body.ops if one.yielded in op.results), None)
-    if add is None or add.name not in ("arith.addf", "arith.addi") or one.arg not in add.operands:
+    if add is None or not _of_two(add) or one.arg not in add.operands:
         return None
     other = next((value for value in add.operands if value is not one.arg), one.arg)
     change = next((op for op in loop.body.ops if other in op.results and role(op) == "layout"), None)
@@ -68,6 +68,12 @@ def _carried(module: Module, loop: Loop, users: Mapping[int, Sequence[Op]], numb
         return None
     old, new = (text or "" for text in types)
     return _Carried(number, one.init, one.result, change, add, old, new, loop.op.index)
+
+
+def _of_two(op: Op) -> bool:
+    """Whether it combines the elements of two tiles of its own type, in whichever threads they are."""
+    types = {value.type for value in (*op.operands, *op.results)}
+    return is_elementwise(op) and len(types) == 1 and (len(op.operands), len(op.results)) == (2, 1)
 
 
 def _computed(loop: Loop, value: Value) -> bool:
