@@ -92,7 +92,7 @@ def vector_load(scope: Scope, op: Op, name: str) -> list[str] | None:
     assert isinstance(kind, Tensor)
     form, size = scope.layout(kind), bits(kind.dtype) // 8
     if isinstance(form, Spread):
-        return _neighbours_loaded(scope, op, name, form)
+        return _neighbours_loaded(scope, op, name, form) if scope.keeps(op.result) else None
     if form.axes != (0, 1) or form.threads or len(kind.shape) != 2:
         return None
     together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], 1)
@@ -107,18 +107,20 @@ def vector_load(scope: Scope, op: Op, name: str) -> list[str] | None:
 
 
 def _neighbours_loaded(scope: Scope, op: Op, name: str, form: Spread) -> list[str] | None:
-    """Of a vector that threads hold as it is laid out: elements side by side in one load."""
+    """Of a tile that threads hold as it is laid out: elements side by side in one load."""
     pointers, *rest = op.operands
     kind = op.result.type
     assert isinstance(kind, Tensor)
-    size = bits(kind.dtype) // 8
-    together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], 0)
-    many = form.neighbours(0, together // size) if size in (2, 4, 8) else 1
-    if len(kind.shape) != 1 or many == 1 or (len(rest) > 1 and not _zero(scope, rest[1])):
+    size, axis = bits(kind.dtype) // 8, len(kind.shape) - 1
+    together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], axis)
+    many = form.neighbours(axis, together // size) if size in (2, 4, 8) else 1
+    if many == 1 or (len(rest) > 1 and not _zero(scope, rest[1])):
         return None
     first = form.point(f"(i_ * {many})")
     pointer, *masks = (scope.elements(value)(first) for value in op.operands[:2])
-    load = f"load_neighbours<{many}>({', '.join((name, f'i_ * {many}', pointer, *masks))});"
+    words = many // 2 if packed(kind) else many
+    begin = f"reinterpret_cast<const uint32_t*>({pointer})" if packed(kind) else pointer
+    load = f"load_neighbours<{words}>({', '.join((name, f'i_ * {words}', begin, *masks))});"
     return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {load}"]
 
 
