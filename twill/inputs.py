@@ -268,6 +268,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     """The module in the form that loops are scheduled in. `everywhere`: every tile is held as laid out.
     `late`: what can be is loaded behind loops."""
     from twill.extract.rewrite.accumulator_rows import with_own_rows
+    from twill.extract.rewrite.carried_layouts import carried_as_added
     from twill.extract.rewrite.computed_ahead import computed_in_place
     from twill.extract.rewrite.copied_loads import copied_loads
     from twill.extract.rewrite.device_maps import on_the_device
@@ -281,6 +282,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.lanes_down_rows import lanes_down_rows
     from twill.extract.rewrite.late_loads import loaded_late
     from twill.extract.rewrite.literal_layouts import literal_layouts
+    from twill.extract.rewrite.loads_as_read import loaded_as_read
     from twill.extract.rewrite.narrow_exchanges import narrowed
     from twill.extract.rewrite.narrow_modules import WARPS, widened
     from twill.extract.rewrite.own_offsets import own_offsets
@@ -306,7 +308,8 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     looped = pointer_offsets(computed_in_place(predicated(in_loops(split_branches(kept(flat))))))
     plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
     addressed = lanes_down_rows(own_offsets(copied_loads(plain)))
-    settled = on_the_device(loaded_late(addressed) if late else loaded_early(addressed))
+    alike = loaded_as_read(carried_as_added(addressed))
+    settled = on_the_device(loaded_late(alike) if late else loaded_early(alike))
     return literal_layouts(settled, everywhere=everywhere, vectors=settled.num_warps < WARPS)
 
 

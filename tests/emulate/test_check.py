@@ -50,6 +50,14 @@ def test_additions_in_16_bits_may_come_in_another_order() -> None:
     assert TOLERANCE["f32"] < run.error < TOLERANCE["bf16"]
 
 
+def test_heads_that_the_grid_is_divided_by() -> None:
+    """With more heads than programs a number is divided by 0, which gives no address of the array."""
+    kernel = "kindred"
+    run = check(program(kernel), loops(kernel)[1], target("sm90").source(program(kernel)), lambda what: None)
+    assert run.values == 64 * 64
+    assert run.error < TOLERANCE["f32"]
+
+
 def test_sums_of_columns_are_completed_between_warps_after_the_loop() -> None:
     """Each thread adds up its own; the warps exchange theirs through the group's scratch buffer."""
     kernel = "summed_transposed"

@@ -1608,6 +1608,38 @@ def tallied(a, b, c, sums, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
 
 
 @triton.jit
+def stepwise(a, b, rows, gates, g, c, n, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b + the sum over j of gates[j] * rows[j] * g from row j on, in a loop of its own: its vectors become rows
+    and columns of tiles, which are added to what an MMA made."""
+    m, col, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+        y = tl.load(b + (i + k)[:, None] * BLOCK_N + col[None, :])
+        acc = tl.dot(x, y, acc)
+    factor = tl.load(g + m[:, None] * BLOCK_N + col[None, :])
+    for j in range(n):
+        row = tl.load(rows + j * BLOCK_N + col).to(tl.float32)
+        gate = tl.load(gates + j * BLOCK_M + m)
+        acc += tl.where((m >= j)[:, None], gate[:, None] * row[None, :] * factor, 0.0)
+    tl.store(c + m[:, None] * BLOCK_N + col[None, :], acc)
+
+
+@triton.jit
+def kindred(a, b, c, heads, K, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c[h] = a[h] @ b[g].T for each head h, a program of the grid; the programs are divided among the `heads` of b."""
+    head = tl.program_id(0)
+    shared = head // (tl.num_programs(0) // heads)
+    a_desc = tl.make_tensor_descriptor(a + head * BLOCK_M * K, [BLOCK_M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b + shared * BLOCK_M * K, [BLOCK_M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    m = tl.arange(0, BLOCK_M)
+    acc = tl.zeros([BLOCK_M, BLOCK_M], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([0, k]), b_desc.load([0, k]).T, acc)
+    tl.store(c + head * BLOCK_M * BLOCK_M + m[:, None] * BLOCK_M + m[None, :], acc)
+
+
+@triton.jit
 def guarded(
     a, b, c, flags, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2960,6 +2992,14 @@ TWILL = {
         **dict.fromkeys("ab", "*bf16:16"), **dict.fromkeys(("c", "sums"), "*fp32:16"), "K": "i32:16", "BLOCK_M": 64,
         "BLOCK_K": 64, "num_warps": 4,
     },
+    "stepwise": {
+        **dict.fromkeys(("a", "b", "rows"), "*bf16:16"), **dict.fromkeys(("gates", "g", "c"), "*fp32:16"), "n": "i32", "K": "i32:16",
+        "BLOCK_M": 16, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 2,
+    },
+    "kindred": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "heads": "i32", "K": "i32:16", "BLOCK_M": 64, "BLOCK_K": 64,
+        "num_warps": 4,
+    },
     "chosen": {
         **dict.fromkeys("qkv", "*fp16:16"),
         "o": "*fp32:16",
@@ -3177,6 +3217,8 @@ VARIANTS = {
     "masked": ("masked", {}),
     "balanced": ("balanced", {}),
     "tallied": ("tallied", {}),
+    "kindred": ("kindred", {}),
+    "stepwise": ("stepwise", {}),
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),

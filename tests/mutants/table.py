@@ -1185,6 +1185,15 @@ MUTANTS = (
         ("tests/targets/test_lean.py",),
     ),
     Mutant(
+        "rows-of-other-lanes",
+        f"{CUDA}/row_numbers.py",
+        'plus(times("i_", together), own)',
+        'plus(times("i_", together), "0")',
+        "copies take the number of the first row of their lanes",
+        ("paged",),
+        ("tests/targets/test_row_numbers.py",),
+    ),
+    Mutant(
         "accumulator-copied-late",
         f"{HOPPER}/wgmma.py",
         'return [f"registers_fence({copy});"] if found else []',

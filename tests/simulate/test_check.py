@@ -24,6 +24,7 @@ from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
 from twill.simulate.check import apart, check, trials
 from twill.simulate.compare import TOLERANCE, Compared, collide, of_order, wrong
+from twill.simulate.divisors import without_zeros
 
 GEMM, SCHEDULE = "examples/ttgir/gemm.sm90.ttgir", "tests/kernels/schedules/gemm.for.0.json"
 
@@ -176,3 +177,25 @@ def test_sizes_are_such_as_tensor_maps_describe() -> None:
     sizes = {int(trial.numbers["K"]) for trial in trials(program("gemm_nvfp4.sm100"))}
     assert len(sizes) > 3
     assert all(size % 32 == 0 for size in sizes)
+
+
+def test_no_scalar_is_divided_by_zero() -> None:
+    """Programs of the grid are divided among heads: not by more heads than programs, of which the PTX is
+    executed with one. What is 0 because a loop does not run stays."""
+    found = trials(program("kindred"))
+    assert {trial.numbers["heads"] for trial in found} == {1}
+    assert {trial.longest[0] for trial in found} >= {0, 1, 2, 3, 4}
+
+
+def test_divisors_keep_what_is_promised() -> None:
+    """A multiple of 16 divides no grid of two; what no smaller number mends stays as it is."""
+    function = program("kindred").function
+    promised = tuple({"tt.divisibility": 16} if arg.name == "%heads" else {} for arg in function.args)
+    heads = frozenset(arg.id for arg in function.args if arg.name == "%heads")
+    few, many = ({**dict.fromkeys(("pid.x", "pid.y"), 0), "grid.x": extent} for extent in (2, 32))
+    numbers = {"heads": 512.0, "K": 64.0}
+    assert without_zeros(function, numbers, (few, many), heads) == {"heads": 1.0, "K": 64.0}
+    multiples = replace(function, arg_attributes=promised)
+    assert without_zeros(multiples, numbers, (many,), heads) == {"heads": 16.0, "K": 64.0}
+    assert without_zeros(multiples, numbers, (few,), heads) == numbers
+    assert without_zeros(function, numbers, (few,), frozenset()) == numbers

@@ -26,6 +26,31 @@ def test_rounding_to_float32_first_changes_no_result(compute: Callable[..., Any]
     assert np.array_equal(exact, twice, equal_nan=True)
 
 
+@pytest.mark.parametrize("compute", [operator.add, operator.sub, operator.mul], ids=lambda one: one.__name__)
+def test_rounding_to_float32_first_changes_no_result_of_bf16(compute: Callable[..., Any]) -> None:
+    """The exact result, as the nearest of both neighbours in bf16, ties to even."""
+    random = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        words = random.integers(0, 1 << 16, (2, 1 << 20)).astype(np.uint32) << 16
+        a, b = words.view(np.float32)
+        exact = compute(a.astype(np.longdouble), b.astype(np.longdouble))
+        twice = _bf16(compute(a, b))
+        step = np.where(twice == 0, np.uint32(0), np.uint32(1 << 16))
+        code = twice.view(np.uint32)
+        lower, upper = (one.view(np.float32).astype(np.longdouble) for one in (code - step, code + step))
+        error, other = np.abs(exact - twice), np.minimum(np.abs(exact - lower), np.abs(exact - upper))
+    usual = np.isfinite(twice) & (twice != 0) & np.isfinite(lower) & np.isfinite(upper)
+    even = code >> 16 & 1 == 0
+    assert np.all((error < other) | ((error == other) & even) | ~usual)
+
+
+def _bf16(values: np.ndarray) -> np.ndarray:
+    """Rounded to the nearest, ties to even."""
+    code = values.view(np.uint32).astype(np.uint64)
+    rounded = (code + 0x7FFF + (code >> 16 & 1)) & 0xFFFF0000
+    return rounded.astype(np.uint32).view(np.float32)
+
+
 def test_words_that_are_packed_already_are_taken_as_they_are() -> None:
     def held(point: AnyPoint) -> str:
         return f"unpack_f16(x[{point} / 2], {point} % 2)"

@@ -24,7 +24,18 @@ NUMBERS = {"M": 256, "N": 256, "K": 256}
 def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[int, ...]) -> None:
     made = program(kernel)
     names = {arg.name.lstrip("%") for arg in made.function.args}
-    given = {"L": 1, "groups": 5, "taps": 2, "slope": 0.125, "which": 0, "pages": 8, "E": 40, "steps": 2}
+    given = {
+        "L": 1,
+        "groups": 5,
+        "taps": 2,
+        "slope": 0.125,
+        "which": 0,
+        "pages": 8,
+        "E": 40,
+        "steps": 2,
+        "heads": 1,
+        "n": 5,
+    }
     given |= {**dict.fromkeys(("stride", "a_stride", "b_stride", "pitch"), 256), "first": 8}
     found = compare(
         made,

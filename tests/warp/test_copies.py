@@ -22,7 +22,7 @@ from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.register_loads import units
 from twill.targets.cuda.register_tiles import AnyPoint, Point
-from twill.targets.cuda.shared_tiles import copied
+from twill.targets.cuda.shared_tiles import copied, copy_places
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.targets.hopper import source
 
@@ -272,7 +272,9 @@ def test_every_element_goes_where_tma_would_put_it(transposed: bool, line: int, 
         0,
         shape[0] * shape[1] * size,
     )
-    lines = copied("0", tensor, 16, linear(Tensor(shape, Scalar(dtype)), 64), _named, lambda one: "true")
+    lines = copied(
+        "0", copy_places(tensor, 16, linear(Tensor(shape, Scalar(dtype)), 64)), _named, lambda one: "true"
+    )
     rows, columns = shape[::-1] if transposed else shape
     found = {at: to for thread in range(64) for to, at in _executed(lines, thread)}
     expected = dict[tuple[int, int], int]()
@@ -305,7 +307,7 @@ def test_copies_with_constant_distances_go_where_tma_would_put_them(
     form = linear(Tensor(shape, Scalar(dtype)), threads)
     some = copies(tensor, 16, form)
     assert some is not None
-    plain = copied("0", tensor, 16, form, _named, lambda one: "true")
+    plain = copied("0", copy_places(tensor, 16, form), _named, lambda one: "true")
     names = {"int32_t": int, "swizzle": _swizzle}
     for thread in range(threads):
         wanted = dict(_executed(plain, thread, threads))
@@ -326,7 +328,10 @@ def test_equal_rows_are_copied_once() -> None:
     assert (words.shape, words.repeated, words.bytes) == ((64, 64), 8, 64 * 64 * 4 // 8)
     assert not any(one.repeated > 1 for ch in made.channels for one in ch.tensors if one is not words)
     form, rows = linear(Tensor((64, 64), Scalar("i32")), 128), 64 * 4
-    kept, plain = copies(words, 16, form), copied("0", words, 16, form, _named, lambda one: "true")
+    kept, plain = (
+        copies(words, 16, form),
+        copied("0", copy_places(words, 16, form), _named, lambda one: "true"),
+    )
     assert kept is not None
     assert kept.count == 1
     found = {at: to for thread in range(128) for to, at in _executed(plain, thread, 128)}

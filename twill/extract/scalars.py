@@ -20,20 +20,20 @@ _MEMORY: frozenset[Role] = frozenset({"pointer_load", "tma_load", "atomic", "ato
 def bounding(function: Function) -> frozenset[int]:
     """The arguments from which bounds and steps of loops follow."""
     loops = [op for op in function.walk() if role(op) == "for"]
-    return _reaching(function, (operand for op in loops for operand in op.operands[:3]))
+    return reaching(function, (operand for op in loops for operand in op.operands[:3]))
 
 
 def stepping(function: Function) -> frozenset[int]:
     """The arguments from which steps of loops follow."""
     loops = [op for op in function.walk() if role(op) == "for"]
-    return _reaching(function, (op.operands[2] for op in loops))
+    return reaching(function, (op.operands[2] for op in loops))
 
 
 def extents(function: Function) -> frozenset[int]:
     """The arguments that bound something: a loop, a mask, a descriptor's shape, or a division of indices."""
     promised = {operand.id for op in function.walk() if role(op) in _PROMISES for operand in op.operands}
     used = (op for op in function.walk() if not any(result.id in promised for result in op.results))
-    return bounding(function) | _reaching(function, (operand for op in used for operand in _limits(op)))
+    return bounding(function) | reaching(function, (operand for op in used for operand in _limits(op)))
 
 
 def _limits(op: Op) -> tuple[Value, ...]:
@@ -42,7 +42,8 @@ def _limits(op: Op) -> tuple[Value, ...]:
     return op.operands if role(op) in _COMPARED else ()
 
 
-def _reaching(function: Function, values: Iterable[Value]) -> frozenset[int]:
+def reaching(function: Function, values: Iterable[Value]) -> frozenset[int]:
+    """The arguments from which some values follow."""
     makers: Mapping[int, Op] = {op.index: op for op in function.walk()}
     todo, seen = list(values), set[int]()
     while todo:

@@ -10,8 +10,6 @@ from dataclasses import dataclass, replace
 from itertools import cycle, product
 from math import prod
 
-import numpy as np
-
 from twill.diagnostics import TwillError
 from twill.extract.frontend.persistent import GRID
 from twill.extract.scalars import bounding, extents, stepping
@@ -22,6 +20,7 @@ from twill.ir.statements import Pipelined, walk
 from twill.ops.table import role
 from twill.simulate.actions import two_ways
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
+from twill.simulate.divisors import integers, without_zeros
 from twill.simulate.explore import adversaries, explore, same
 from twill.simulate.index_arrays import writes
 from twill.simulate.protocol import HazardError
@@ -292,6 +291,8 @@ def _trial(program: Program, roles: _Roles, size: int, extent: int, pid: int = 0
                 else next(pitches)
             )
     grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
+    least = {**grid, "grid.x": pid + 1, "grid.y": pid + 1}  # as the PTX is executed
+    numbers = without_zeros(function, numbers, (grid, least), roles.limits - roles.bounds)
     return _counted(program, numbers, grid) if _described(function, numbers, grid) else None
 
 
@@ -299,7 +300,7 @@ def _described(function: Function, numbers: Mapping[str, float], grid: Mapping[s
     """Whether tensor maps can have the strides of all descriptors: 16 bytes or a multiple (CUDA driver API,
     cuTensorMapEncodeTiled). A launch with others does not exist, such as one of 4-bit floats, two in a byte,
     in rows of 24."""
-    values = _integers(function, numbers)
+    values = integers(function, numbers)
     for op in (one for one in function.walk() if role(one) == "descriptor"):
         kind, count = op.result.type, (len(op.operands) - 1) // 2
         size = bits(kind.dtype) // 8 if isinstance(kind, TensorDesc) else 0
@@ -307,15 +308,6 @@ def _described(function: Function, numbers: Mapping[str, float], grid: Mapping[s
         if any(stride is not None and stride * size % 16 for stride in strides):
             return False
     return True
-
-
-def _integers(function: Function, numbers: Mapping[str, float]) -> dict[int, np.ndarray]:
-    """Arguments that are whole numbers, by the id of their value."""
-    return {
-        arg.id: np.asarray(int(numbers[_name(arg)]))
-        for arg in function.args
-        if numbers.get(_name(arg), 0.5) % 1 == 0
-    }
 
 
 def _loops(program: Program) -> tuple[Op, ...]:
@@ -338,7 +330,7 @@ def _counted(program: Program, numbers: Mapping[str, float], grid: Mapping[str, 
 def _count(program: Program, loop: Op, numbers: Mapping[str, float], grid: Mapping[str, int]) -> Trips | None:
     function = program.function
     try:
-        return counts(function, loop, _integers(function, numbers), grid)
+        return counts(function, loop, integers(function, numbers), grid)
     except (TwillError, ZeroDivisionError, KeyError):
         return None
 

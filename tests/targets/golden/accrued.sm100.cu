@@ -144,8 +144,10 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
             if (twill_go_on_2) {
                 // load.y_22 (tests/kernels/ttgir/accrued.sm100.ttgir:63:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) y_22[i_] = pack_f16(((int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), ((int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(y_22, i_ * 4, reinterpret_cast<const uint32_t*>(((b + ((v_j + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), (int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3));
+                    }
                 }
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);
@@ -405,8 +407,10 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
             if (twill_go_on_2) {
                 // load.y_22 (tests/kernels/ttgir/accrued.sm100.ttgir:63:13)
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) y_22[i_] = pack_f16(((int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), ((int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3) ? float(*((b + ((v_j + int32_t((((2 * i_ + 1) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(y_22, i_ * 4, reinterpret_cast<const uint32_t*>(((b + ((v_j + int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * 64)) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), (int32_t((((i_ * 8) >> 3) & 3) * 16 + ((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) < length_3));
+                    }
                 }
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);

@@ -121,16 +121,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 {
                 }
                 // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                channel_y_103.producer_acquire(count_y_103);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_y_103.slot(count_y_103);
-                    __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_58_of_lane = *(chosen + (0 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                    channel_y_103.producer_acquire(count_y_103);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_y_103.slot(count_y_103);
+                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                        }
+                    }
+                    channel_y_103.producer_commit(count_y_103);
                 }
-                channel_y_103.producer_commit(count_y_103);
                 // cycle 115, stage 0: load.number_60 (tests/kernels/ttgir/paged.sm90.ttgir:93:20)
                 {
                 }
@@ -162,16 +170,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 {
                 }
                 // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                channel_y_103.producer_acquire(count_y_103 + 1);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_y_103.slot(count_y_103 + 1);
-                    __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_58_of_lane = *(chosen + (64 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                    channel_y_103.producer_acquire(count_y_103 + 1);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_y_103.slot(count_y_103 + 1);
+                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                        }
+                    }
+                    channel_y_103.producer_commit(count_y_103 + 1);
                 }
-                channel_y_103.producer_commit(count_y_103 + 1);
                 // cycle 115, stage 0: load.number_60 (tests/kernels/ttgir/paged.sm90.ttgir:93:20)
                 {
                 }
@@ -182,16 +198,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 {
                 }
                 // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                channel_z_110.producer_acquire(count_z_110);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_110.slot(count_z_110);
-                    __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (0 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (0 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_59_of_lane = *(chosen + (0 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                    channel_z_110.producer_acquire(count_z_110);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_z_110.slot(count_z_110);
+                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                        }
+                    }
+                    channel_z_110.producer_commit(count_z_110);
                 }
-                channel_z_110.producer_commit(count_z_110);
                 channel_andi_22.consumer_wait(count_andi_22 + 2);
                 channel_divsi_13.consumer_wait(count_divsi_13 + 2);
                 // cycle 280, stage 1: copy physical_71 (tests/kernels/ttgir/paged.sm90.ttgir:117:22)
@@ -216,16 +240,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 channel_andi_22.consumer_release(count_andi_22);
                 channel_divsi_13.consumer_release(count_divsi_13);
                 // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                channel_y_103.producer_acquire(count_y_103 + 2);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_y_103.slot(count_y_103 + 2);
-                    __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_58_of_lane = *(chosen + (128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                    channel_y_103.producer_acquire(count_y_103 + 2);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_y_103.slot(count_y_103 + 2);
+                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                        }
+                    }
+                    channel_y_103.producer_commit(count_y_103 + 2);
                 }
-                channel_y_103.producer_commit(count_y_103 + 2);
                 // cycle 115, stage 0: load.number_60 (tests/kernels/ttgir/paged.sm90.ttgir:93:20)
                 {
                 }
@@ -236,16 +268,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 {
                 }
                 // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                channel_z_110.producer_acquire(count_z_110 + 1);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_110.slot(count_z_110 + 1);
-                    __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (64 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (64 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_59_of_lane = *(chosen + (64 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                    channel_z_110.producer_acquire(count_z_110 + 1);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_z_110.slot(count_z_110 + 1);
+                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                        }
+                    }
+                    channel_z_110.producer_commit(count_z_110 + 1);
                 }
-                channel_z_110.producer_commit(count_z_110 + 1);
                 channel_andi_22.consumer_wait(count_andi_22 + 3);
                 channel_divsi_13.consumer_wait(count_divsi_13 + 3);
                 // cycle 280, stage 1: copy physical_71 (tests/kernels/ttgir/paged.sm90.ttgir:117:22)
@@ -270,16 +310,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 channel_andi_22.consumer_release(count_andi_22 + 1);
                 channel_divsi_13.consumer_release(count_divsi_13 + 1);
                 // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                channel_y_103.producer_acquire(count_y_103 + 3);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_y_103.slot(count_y_103 + 3);
-                    __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (192 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (192 + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (192 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (192 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (192 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_58_of_lane = *(chosen + (192 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                    channel_y_103.producer_acquire(count_y_103 + 3);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_y_103.slot(count_y_103 + 3);
+                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                        }
+                    }
+                    channel_y_103.producer_commit(count_y_103 + 3);
                 }
-                channel_y_103.producer_commit(count_y_103 + 3);
                 // cycle 115, stage 0: load.number_60 (tests/kernels/ttgir/paged.sm90.ttgir:93:20)
                 {
                 }
@@ -290,16 +338,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 {
                 }
                 // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                channel_z_110.producer_acquire(count_z_110 + 2);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_110.slot(count_z_110 + 2);
-                    __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (128 + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (128 + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_59_of_lane = *(chosen + (128 + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                    channel_z_110.producer_acquire(count_z_110 + 2);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_z_110.slot(count_z_110 + 2);
+                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                        }
+                    }
+                    channel_z_110.producer_commit(count_z_110 + 2);
                 }
-                channel_z_110.producer_commit(count_z_110 + 2);
                 channel_andi_22.consumer_wait(count_andi_22 + 4);
                 channel_divsi_13.consumer_wait(count_divsi_13 + 4);
                 // cycle 280, stage 1: copy physical_71 (tests/kernels/ttgir/paged.sm90.ttgir:117:22)
@@ -325,16 +381,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     channel_andi_22.consumer_release(count_andi_22 + i - 4);
                     channel_divsi_13.consumer_release(count_divsi_13 + i - 4);
                     // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                    channel_y_103.producer_acquire(count_y_103 + i - 2);
                     {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_y_103.slot(count_y_103 + i - 2);
-                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((i - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                        const int32_t number_58_of_lane = *(chosen + (((i - 2) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                        const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                        channel_y_103.producer_acquire(count_y_103 + i - 2);
+                        {
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                            const uint32_t to_ = channel_y_103.slot(count_y_103 + i - 2);
+                            __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                            keep(from_);
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                            }
+                        }
+                        channel_y_103.producer_commit(count_y_103 + i - 2);
                     }
-                    channel_y_103.producer_commit(count_y_103 + i - 2);
                     // cycle 115, stage 0: load.number_60 (tests/kernels/ttgir/paged.sm90.ttgir:93:20)
                     {
                     }
@@ -345,16 +409,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     {
                     }
                     // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                    channel_z_110.producer_acquire(count_z_110 + i - 3);
                     {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_z_110.slot(count_z_110 + i - 3);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((i - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                        const int32_t number_59_of_lane = *(chosen + (((i - 3) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                        const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                        channel_z_110.producer_acquire(count_z_110 + i - 3);
+                        {
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                            const uint32_t to_ = channel_z_110.slot(count_z_110 + i - 3);
+                            __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                            keep(from_);
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            }
+                        }
+                        channel_z_110.producer_commit(count_z_110 + i - 3);
                     }
-                    channel_z_110.producer_commit(count_z_110 + i - 3);
                     channel_andi_22.consumer_wait(count_andi_22 + i - 1);
                     channel_divsi_13.consumer_wait(count_divsi_13 + i - 1);
                     // cycle 280, stage 1: copy physical_71 (tests/kernels/ttgir/paged.sm90.ttgir:117:22)
@@ -374,16 +446,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 channel_andi_22.consumer_release(count_andi_22 + n - 4);
                 channel_divsi_13.consumer_release(count_divsi_13 + n - 4);
                 // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                channel_y_103.producer_acquire(count_y_103 + n - 2);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_y_103.slot(count_y_103 + n - 2);
-                    __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_58_of_lane = *(chosen + (((n - 2) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                    channel_y_103.producer_acquire(count_y_103 + n - 2);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_y_103.slot(count_y_103 + n - 2);
+                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                        }
+                    }
+                    channel_y_103.producer_commit(count_y_103 + n - 2);
                 }
-                channel_y_103.producer_commit(count_y_103 + n - 2);
                 // cycle 146, stage 1: load.number_59 (tests/kernels/ttgir/paged.sm90.ttgir:92:20)
                 {
                 }
@@ -391,16 +471,24 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 {
                 }
                 // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                channel_z_110.producer_acquire(count_z_110 + n - 3);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 3);
-                    __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 3) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_59_of_lane = *(chosen + (((n - 3) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                    channel_z_110.producer_acquire(count_z_110 + n - 3);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 3);
+                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                        }
+                    }
+                    channel_z_110.producer_commit(count_z_110 + n - 3);
                 }
-                channel_z_110.producer_commit(count_z_110 + n - 3);
                 channel_andi_22.consumer_wait(count_andi_22 + n - 1);
                 channel_divsi_13.consumer_wait(count_divsi_13 + n - 1);
                 // cycle 280, stage 1: copy physical_71 (tests/kernels/ttgir/paged.sm90.ttgir:117:22)
@@ -419,40 +507,64 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 channel_andi_22.consumer_release(count_andi_22 + n - 3);
                 channel_divsi_13.consumer_release(count_divsi_13 + n - 3);
                 // cycle 40, stage 2: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                channel_y_103.producer_acquire(count_y_103 + n - 1);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_y_103.slot(count_y_103 + n - 1);
-                    __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_58_of_lane = *(chosen + (((n - 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                    channel_y_103.producer_acquire(count_y_103 + n - 1);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_y_103.slot(count_y_103 + n - 1);
+                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                        }
+                    }
+                    channel_y_103.producer_commit(count_y_103 + n - 1);
                 }
-                channel_y_103.producer_commit(count_y_103 + n - 1);
                 // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                channel_z_110.producer_acquire(count_z_110 + n - 2);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 2);
-                    __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 2) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_59_of_lane = *(chosen + (((n - 2) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                    channel_z_110.producer_acquire(count_z_110 + n - 2);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 2);
+                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                        }
+                    }
+                    channel_z_110.producer_commit(count_z_110 + n - 2);
                 }
-                channel_z_110.producer_commit(count_z_110 + n - 2);
                 channel_andi_22.consumer_release(count_andi_22 + n - 2);
                 channel_divsi_13.consumer_release(count_divsi_13 + n - 2);
                 // cycle 186, stage 3: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                channel_z_110.producer_acquire(count_z_110 + n - 1);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 1);
-                    __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                    keep(from_);
-                    #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + (((n - 1) * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                    const int32_t number_59_of_lane = *(chosen + (((n - 1) * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                    const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                    channel_z_110.producer_acquire(count_z_110 + n - 1);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                        const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 1);
+                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        keep(from_);
+                        #pragma unroll
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                            const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                        }
+                    }
+                    channel_z_110.producer_commit(count_z_110 + n - 1);
                 }
-                channel_z_110.producer_commit(count_z_110 + n - 1);
                 channel_andi_22.consumer_release(count_andi_22 + n - 1);
                 channel_divsi_13.consumer_release(count_divsi_13 + n - 1);
             } else {
@@ -488,27 +600,43 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     }
                     channel_physical_71.producer_commit(count_physical_71 + i);
                     // cycle 602, stage 0: copy y_103 (tests/kernels/ttgir/paged.sm90.ttgir:151:16)
-                    channel_y_103.producer_acquire(count_y_103 + i);
                     {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_y_103.slot(count_y_103 + i);
-                        __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                        const int32_t number_58_of_lane = *(chosen + ((i * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                        const int32_t physical_69_of_lane = (((number_58_of_lane >= 0) & ((max(number_58_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_58_of_lane, 0) / 64), 31)) : -1);
+                        channel_y_103.producer_acquire(count_y_103 + i);
+                        {
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                            const uint32_t to_ = channel_y_103.slot(count_y_103 + i);
+                            __nv_bfloat16* from_ = k + int32_t(kept_y_103_at1[0]);
+                            keep(from_);
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const int32_t number_58_of_i_ = __shfl_sync(~0u, number_58_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                const int32_t physical_69_of_i_ = __shfl_sync(~0u, physical_69_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_69_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_58_of_i_, 0) % 64) * 64))), (number_58_of_i_ >= 0) && ((max(number_58_of_i_, 0) / 64) < 32) && (physical_69_of_i_ >= 0) && (physical_69_of_i_ < pages));
+                            }
+                        }
+                        channel_y_103.producer_commit(count_y_103 + i);
                     }
-                    channel_y_103.producer_commit(count_y_103 + i);
                     // cycle 1029, stage 0: copy z_110 (tests/kernels/ttgir/paged.sm90.ttgir:158:16)
-                    channel_z_110.producer_acquire(count_z_110 + i);
                     {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        const uint32_t to_ = channel_z_110.slot(count_z_110 + i);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
-                        keep(from_);
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max((((*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1), 0)) * int64_t(4096))) + int64_t(int64_t(((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) % 64) * 64))), (*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) && ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32) && ((((*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) >= 0) && ((((*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))) >= 0) & ((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64) < 32)) ? *(table + min((max(*(chosen + ((i * 64) + int32_t((row_ + 16 * i_)))), 0) / 64), 31)) : -1) < pages));
+                        const int32_t number_59_of_lane = *(chosen + ((i * 64) + int32_t((thread.index / 32 * 32 / 8 + thread.index % 32 % 16 / 4 * 16 + thread.index % 32 % 16 % 4))));
+                        const int32_t physical_70_of_lane = (((number_59_of_lane >= 0) & ((max(number_59_of_lane, 0) / 64) < 32)) ? *(table + min((max(number_59_of_lane, 0) / 64), 31)) : -1);
+                        channel_z_110.producer_acquire(count_z_110 + i);
+                        {
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
+                            const uint32_t to_ = channel_z_110.slot(count_z_110 + i);
+                            __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                            keep(from_);
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) {
+                                const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
+                                cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            }
+                        }
+                        channel_z_110.producer_commit(count_z_110 + i);
                     }
-                    channel_z_110.producer_commit(count_z_110 + i);
                     channel_andi_22.consumer_release(count_andi_22 + i);
                     channel_divsi_13.consumer_release(count_divsi_13 + i);
                 }
@@ -539,8 +667,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (0 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (0 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -552,8 +682,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (0 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (0 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -573,8 +705,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (64 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (64 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -594,8 +728,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (64 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (64 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -615,8 +751,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (128 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (128 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -636,8 +774,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (128 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (128 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -657,8 +797,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (192 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (192 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -678,8 +820,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (192 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (192 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -699,8 +843,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (256 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (256 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -720,8 +866,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (256 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (256 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -741,8 +889,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (320 + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (320 + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                 }
@@ -764,8 +914,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (((i - 1) * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (((i - 1) * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                     }
@@ -785,8 +937,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + ((i * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + ((i * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                     }
@@ -807,8 +961,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                 // cycle 37, stage 1: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                 {
                     int32_t number_60_[4];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + (((n - 1) * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + (((n - 1) * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                 }
@@ -838,8 +994,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 115, stage 0: maxsi.safe_62 (tests/kernels/ttgir/paged.sm90.ttgir:96:18)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + ((i * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + ((i * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) safe_62[i_] = max(number_60_[((i_ & 3))], 0);
                     }
@@ -851,8 +1009,10 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     // cycle 318, stage 0: cmp.16 (tests/kernels/ttgir/paged.sm90.ttgir:102:13)
                     {
                         int32_t number_60_[4];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) number_60_[i_] = *(chosen + ((i * 64) + int32_t((i_ & 1) + ((i_ >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8)));
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 2; ++i_) load_neighbours<2>(number_60_, i_ * 2, (chosen + ((i * 64) + int32_t(((i_ * 2) & 1) + (((i_ * 2) >> 1) & 1) * 32 + (thread.lane & 3) * 2 + (thread.warp & 3) * 8))));
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) cmpi_16[i_] = (number_60_[((i_ & 3))] >= 0);
                     }

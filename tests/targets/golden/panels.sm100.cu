@@ -105,8 +105,10 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
             const int64_t m_2_ = (int64_t)(m_1_);
             m_3 = m_2_ * int64_t(128);
             inside = (int64_t)(M);
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) x_20[i_] = pack_f16((((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), (((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(x_20, i_ * 4, reinterpret_cast<const uint32_t*>(((a + ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside));
+            }
         }
         // store stage.x_21 to x_21
         named_barrier_sync(group_1_barrier, 256);
@@ -355,8 +357,10 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
             const int64_t m_2_ = (int64_t)(m_1_);
             m_3 = m_2_ * int64_t(128);
             inside = (int64_t)(M);
-            #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) x_20[i_] = pack_f16((((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_) & 7) + (thread.lane & 7) * 8))) : 0.0f), (((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside) ? float(*((a + ((m_3 + (int64_t)(int32_t((((2 * i_ + 1) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 7) * 8))) : 0.0f));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) load_neighbours<4>(x_20, i_ * 4, reinterpret_cast<const uint32_t*>(((a + ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) * int64_t(64))) + int32_t(((i_ * 8) & 7) + (thread.lane & 7) * 8))), ((m_3 + (int64_t)(int32_t((((i_ * 8) >> 3) & 3) * 32 + ((thread.lane >> 3) & 3) + (thread.warp & 7) * 4))) < inside));
+            }
         }
         // store stage.x_21 to x_21
         named_barrier_sync(group_1_barrier, 256);

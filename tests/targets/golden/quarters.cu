@@ -393,7 +393,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                 {
                     uint32_t acc_74_[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = pack_bf16((unpack_bf16(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2) * unpack_bf16(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2)), (unpack_bf16(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2) * unpack_bf16(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
+                    for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = multiply_bf16x2(halves(half_of(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2), half_of(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2)), halves(half_of(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2), half_of(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4 + ((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128)) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
@@ -414,7 +414,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                 // cycle 1090, stage 0: mul.x_63 (tests/kernels/ttgir/quarters.sm90.ttgir:115:15)
                 {
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) x_63[i_ / 4][i_ % 4] = pack_bf16((unpack_bf16(x_54[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_bf16(acc_59[((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) / 2], ((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) % 2)), (unpack_bf16(x_54[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_bf16(acc_59[((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) / 2], ((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) % 2)));
+                    for (int i_ = 0; i_ < 32; ++i_) x_63[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(x_54[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_54[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(acc_59[((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) / 2], ((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) % 2), half_of(acc_59[((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) / 2], ((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) % 2)));
                 }
                 named_barrier_sync(group_1_barrier, 128);
                 // cycle 1144, stage 0: dot.acc_76 (tests/kernels/ttgir/quarters.sm90.ttgir:128:17)
@@ -521,7 +521,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     {
                         uint32_t acc_74_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = pack_bf16((unpack_bf16(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2) * unpack_bf16(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2)), (unpack_bf16(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2) * unpack_bf16(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
+                        for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = multiply_bf16x2(halves(half_of(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2), half_of(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2)), halves(half_of(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2), half_of(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75 + i) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4 + ((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128)) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
@@ -542,7 +542,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     // cycle 1090, stage 0: mul.x_63 (tests/kernels/ttgir/quarters.sm90.ttgir:115:15)
                     {
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) x_63[i_ / 4][i_ % 4] = pack_bf16((unpack_bf16(x_54[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_bf16(acc_59[((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) / 2], ((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) % 2)), (unpack_bf16(x_54[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_bf16(acc_59[((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) / 2], ((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) % 2)));
+                        for (int i_ = 0; i_ < 32; ++i_) x_63[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(x_54[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(x_54[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(acc_59[((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) / 2], ((((2 * i_) >> 1) & 1) + (((2 * i_) >> 4) & 3) * 2) % 2), half_of(acc_59[((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) / 2], ((((2 * i_ + 1) >> 1) & 1) + (((2 * i_ + 1) >> 4) & 3) * 2) % 2)));
                     }
                     named_barrier_sync(group_1_barrier, 128);
                     // cycle 1144, stage 0: dot.acc_76 (tests/kernels/ttgir/quarters.sm90.ttgir:128:17)

@@ -98,8 +98,10 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 64;
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) x_17[i_] = pack_f16(*((q + ((muli_1 + int32_t((((2 * i_) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((2 * i_) & 7) + (thread.lane & 15) * 8)), *((q + ((muli_1 + int32_t((((2 * i_ + 1) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 15) * 8)));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) load_neighbours<4>(x_17, i_ * 4, reinterpret_cast<const uint32_t*>(((q + ((muli_1 + int32_t((((i_ * 8) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8))));
+            }
         }
         // store stage.x_18 to x_18
         named_barrier_sync(group_1_barrier, 128);

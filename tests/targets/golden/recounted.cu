@@ -36,8 +36,10 @@ recounted_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, __nv_bfloat16
         uint32_t small_14[1];
         // load.small_14 (tests/kernels/ttgir/recounted.sm90.ttgir:35:17)
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) small_14[i_] = pack_bf16(*((b + (int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 16)) + int32_t(((2 * i_) & 1) + (thread.lane & 7) * 2)), *((b + (int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 16)) + int32_t(((2 * i_ + 1) & 1) + (thread.lane & 7) * 2)));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 1; ++i_) load_neighbours<1>(small_14, i_ * 1, reinterpret_cast<const uint32_t*>(((b + (int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 16)) + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))));
+            }
         }
         // store stage.small_15 to small_15
         named_barrier_sync(group_1_barrier, 128);
@@ -274,8 +276,10 @@ recounted_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t N) {
         uint32_t small_14[1];
         // load.small_14 (tests/kernels/ttgir/recounted.sm90.ttgir:35:17)
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) small_14[i_] = pack_bf16(*((b + (int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 16)) + int32_t(((2 * i_) & 1) + (thread.lane & 7) * 2)), *((b + (int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 16)) + int32_t(((2 * i_ + 1) & 1) + (thread.lane & 7) * 2)));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 1; ++i_) load_neighbours<1>(small_14, i_ * 1, reinterpret_cast<const uint32_t*>(((b + (int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 16)) + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))));
+            }
         }
         // store stage.small_15 to small_15
         named_barrier_sync(group_1_barrier, 128);

@@ -49,8 +49,10 @@ stacked_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, __half* a, __ha
         {
             const int32_t get_program_id_0_ = int32_t(blockIdx.x);
             muli_1 = get_program_id_0_ * 128;
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) x_18[i_] = pack_f16(*((a + (((muli_1 + (((((2 * i_) >> 4) & 3)) * 32)) + int32_t((((2 * i_) >> 3) & 1) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((2 * i_) & 7) + (thread.lane & 15) * 8)), *((a + (((muli_1 + (((((2 * i_ + 1) >> 4) & 3)) * 32)) + int32_t((((2 * i_ + 1) >> 3) & 1) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((2 * i_ + 1) & 7) + (thread.lane & 15) * 8)));
+            {
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) load_neighbours<4>(x_18, i_ * 4, reinterpret_cast<const uint32_t*>(((a + (((muli_1 + (((((i_ * 8) >> 4) & 3)) * 32)) + int32_t((((i_ * 8) >> 3) & 1) * 16 + ((thread.lane >> 4) & 1) + (thread.warp & 7) * 2)) * 128)) + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8))));
+            }
         }
         // store stage.x_19 to x_19
         channel_x_19.producer_acquire(count_x_19);

@@ -99,7 +99,7 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = pack_bf16((unpack_bf16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_bf16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_bf16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_bf16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                     await_reads(read_0);
                     await_reads(read_4);
                 }
@@ -162,7 +162,7 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = pack_bf16((unpack_bf16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_bf16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_bf16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_bf16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                         await_reads(read_0);
                         await_reads(read_4);
                     }
@@ -389,7 +389,7 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                     #pragma unroll
                     for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = pack_bf16((unpack_bf16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_bf16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_bf16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_bf16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                    for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                 }
                 // cycle 112, stage 0: dot.acc_26 (tests/kernels/ttgir/tallied.sm90.ttgir:57:17)
                 {
@@ -451,7 +451,7 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                         #pragma unroll
                         for (int j = 0; j < 4; ++j) ldmatrix_x4(read_4[j], read_4_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = pack_bf16((unpack_bf16(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2) * unpack_bf16(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2)), (unpack_bf16(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2) * unpack_bf16(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
+                        for (int i_ = 0; i_ < 16; ++i_) total_20[i_ / 4][i_ % 4] = multiply_bf16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), halves(half_of(read_4[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_4[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)));
                     }
                     // cycle 112, stage 0: dot.acc_26 (tests/kernels/ttgir/tallied.sm90.ttgir:57:17)
                     {

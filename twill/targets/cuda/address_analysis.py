@@ -291,8 +291,8 @@ def _like(part: Elements, elements: Elements) -> Elements:
 
 
 def varies(text: str) -> bool:
-    """Whether it depends on which copy it is for."""
-    return bool(search(r"\bi_\b", text))
+    """Whether it depends on which copy it is for, or has a number of its row (`row_numbers`)."""
+    return bool(search(r"(\b|_of_)i_\b", text))
 
 
 def summed(texts: Iterable[str], width: int) -> str:

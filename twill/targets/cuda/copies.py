@@ -9,16 +9,17 @@ no copy looks at them.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from re import search, sub
+from re import sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
 from twill.ir.shared_places import places
 from twill.ops.c import c_type
 from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, summed, unsigned, varies
-from twill.targets.cuda.expressions import atom, bare, plus, times
+from twill.targets.cuda.expressions import atom, bare, needed, plus, times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
+from twill.targets.cuda.row_numbers import Passed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import PADDED, UNROLL, Shared, copy, filling_text, operand
 from twill.warp.slot_tensors import bits
@@ -48,6 +49,8 @@ class Copies:
     step: int
     guard: str = ""
     """Which threads have a copy; empty where all do."""
+    axis: int = 0
+    """Of the tile, from one row of copies to the next."""
 
     @property
     def place(self) -> list[str]:
@@ -57,10 +60,13 @@ class Copies:
             f" chunk_ = thread.index % {self.per};"
         ]
 
-    def loop(self, body: str) -> list[str]:
-        """`body` for each copy."""
+    def loop(self, body: str, before: Sequence[str] = ()) -> list[str]:
+        """`body` for each copy, behind what all threads execute `before` it."""
         guard = f"if ({self.guard}) " if self.guard else ""
-        return [UNROLL, f"for (uint32_t i_ = 0; i_ < {self.count}; ++i_) {guard}{body}"]
+        head = f"for (uint32_t i_ = 0; i_ < {self.count}; ++i_) "
+        if not before:
+            return [UNROLL, f"{head}{guard}{body}"]
+        return [UNROLL, f"{head}{{", *(f"    {line}" for line in (*before, f"{guard}{body}")), "}"]
 
 
 def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
@@ -92,7 +98,8 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     at = (row, f"(chunk_ * {vector // size})")
     point = Point(form, "i_", at[::-1] if tile.transposed else at)
     starts = tuple(_start(tile, down * i, vector, plain) for i in range(min(period, count)))
-    return Copies(count, vector, point, per, starts, down * period * tile.width)
+    step = down * period * tile.width
+    return Copies(count, vector, point, per, starts, step, axis=int(tile.transposed))
 
 
 def _vector(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
@@ -225,16 +232,6 @@ def _fixed_mask(found: Copies, analysis: Analysis, op: Op, mask: str) -> _Variab
     return _Variable(f"uint32_t {mask} = 0;", tuple(computed), mask, 1)
 
 
-def needed(declarations: Sequence[str], lines: Sequence[str]) -> list[str]:
-    """The declarations, one a line, of what the lines use, in order."""
-    kept = list(lines)
-    for line in reversed(declarations):
-        name = line.partition(" = ")[0].split()[-1]
-        if any(search(rf"\b{name}\b", other) for other in kept):
-            kept.insert(0, line)
-    return kept[: len(kept) - len(lines)]
-
-
 def _conditions(analysis: Analysis, op: Op) -> tuple[Condition, ...]:
     return analysis.conditions(op.operands[1]) if len(op.operands) > 1 else ()
 
@@ -263,8 +260,9 @@ def total(sum: Sequence[str]) -> str:
     return " + ".join(sum)
 
 
-def copied(scope: Scope, op: Op, kept: Hoisted, slot: str) -> list[str]:
-    """The copies of a tile to `slot`, in the scope of the load in this iteration."""
+def copied(scope: Scope, op: Op, kept: Hoisted, slot: str, passed: Passed | None = None) -> list[str]:
+    """The copies of a tile to `slot`, in the scope of the load in this iteration. Where lanes pass numbers of
+    rows on all threads execute the same copies."""
     analysis, found = Analysis(scope, kept.inside), kept.copies
     address = analysis.address(op.operands[0])
     assert address is not None
@@ -289,9 +287,11 @@ def copied(scope: Scope, op: Op, kept: Hoisted, slot: str) -> list[str]:
     other = filling_text(scope.program.function, op)
 
     def loop(inside: Sequence[str]) -> list[str]:
-        return found.loop(copy(found.vector, to, from_, joined(inside), other))
+        made = copy(found.vector, to, from_, joined(inside), other)
+        return found.loop(made, passed.used(made) if passed else ())
 
-    if len(whole) < len(conditions) or not all_masks:
+    together = bool(full and passed and passed.used(from_))
+    if len(whole) < len(conditions) or not all_masks or together:
         return [*lines, *loop(all_masks)]
     fast = [f"    {line}" for line in loop([])]
     slow = [f"    {line}" for line in loop(all_masks)]

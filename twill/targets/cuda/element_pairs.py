@@ -1,10 +1,11 @@
-"""Arithmetic on two elements of a tile at once: add, sub, mul and fma.rn.f16x2, and on Blackwell .f32x2.
+"""Arithmetic on two elements of a tile at once: add, sub and mul.rn of f16x2 and bf16x2, fma.rn.f16x2, and on
+Blackwell these of f32x2.
 
 Takes elementwise additions, subtractions, multiplications and `math.fma`; gives `Paired` elements, which
-loops over registers print two by two: a word of f16, a float2 of float32.
-A f16 result that is rounded to float32 first is the one that is rounded to f16 alone: float32 has more than
-twice the bits of f16 and two (Figueroa, "When is double rounding innocuous?", 1995). A float32 multiplication
-that only an addition reads becomes part of it, as the compiler contracts single ones.
+loops over registers print two by two: a word of f16 or bf16, a float2 of float32.
+A sum, difference or product that is rounded to float32 first is the one that is rounded to f16 or bf16 alone:
+float32 has more than twice their bits and two (Figueroa, "When is double rounding innocuous?", 1995). A
+float32 multiplication that only an addition reads becomes part of it, as the compiler contracts single ones.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -66,7 +67,9 @@ def _word(pack: str, low: str, high: str) -> str:
 
 _PAIRS: Mapping[str, _Pairs] = {
     **{dtype: _Pairs(partial(_packed, pack)) for dtype, pack in PACK.items()},
-    BRAIN: _Pairs(partial(_word, PACK[BRAIN])),
+    BRAIN: _Pairs(
+        partial(_word, PACK[BRAIN]), {"add": "add_bf16x2", "sub": "subtract_bf16x2", "mul": "multiply_bf16x2"}
+    ),
     HALF: _Pairs(
         partial(_word, PACK[HALF]),
         {"add": "add_f16x2", "sub": "subtract_f16x2", "mul": "multiply_f16x2", "fma": "fma_f16x2"},
@@ -93,7 +96,7 @@ def paired(
     `fused`: multiplications, by value id, that are part of the addition which reads them. `floats`: one
     instruction computes two float32 elements."""
     dtype = element(op.results[0].type)
-    word = paired_word(op, dtype) if floats or dtype == HALF else None
+    word = paired_word(op, dtype) if floats or dtype in (HALF, BRAIN) else None
     if word is None:
         return single
     if word in ("add", "sub"):

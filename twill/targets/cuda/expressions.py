@@ -1,6 +1,7 @@
 """C expressions as text, without terms that change nothing and without needless parentheses."""
 
-from re import escape, fullmatch
+from collections.abc import Sequence
+from re import escape, fullmatch, search
 
 
 def literal(text: str) -> int | None:
@@ -69,3 +70,13 @@ def _enclosed(text: str, before: str) -> bool:
 def argument(function: str, text: str) -> str | None:
     """What a text passes to `function` where it is one call of it; None for another text."""
     return text[len(function) + 1 : -1] if _enclosed(text, escape(function)) else None
+
+
+def needed(declarations: Sequence[str], lines: Sequence[str]) -> list[str]:
+    """The declarations, one a line, of what the lines use, in order."""
+    kept = list(lines)
+    for line in reversed(declarations):
+        name = line.partition(" = ")[0].split()[-1]
+        if any(search(rf"\b{name}\b", other) for other in kept):
+            kept.insert(0, line)
+    return kept[: len(kept) - len(lines)]

@@ -100,7 +100,8 @@ exp2_lowest exp2_magic
 exp2_pairs exp2_parts exp2_parts_pair exp2_polynomial exp2_polynomial_pair exp2_whole
 bf16_of bits_mislead f16_of float_bits fence_async fence_async_shared fma_f16x2 fma_pair gathered half_of
 halves invert joined keep
-largest_bits ldmatrix_x4 load_elements load_global load_matrices load_pair load_shared load_words log2_approx
+largest_bits ldmatrix_x4 load_elements load_global load_matrices load_neighbours load_pair load_shared
+load_words log2_approx
 matrix_descriptor max_nan max_nanf mbarrier_arrive mbarrier_expect mma_sync
 mbarrier_arrive_at mbarrier_arrive_behind_reads mbarrier_arrive_expect mbarrier_init mbarrier_init_fence
 mbarrier_arrive_relaxed mbarrier_try_wait mbarrier_wait_relaxed

@@ -8,11 +8,9 @@ from dataclasses import replace
 
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Tensor, Value
-from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad, walk
+from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad
 from twill.ops.table import role
-from twill.targets.cuda.address_analysis import Analysis
 from twill.targets.cuda.barriers import fenced_by_producer
-from twill.targets.cuda.copies import Hoisted, copies, hoisted
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.elements import refuse, sequence
 from twill.targets.cuda.emitter import (
@@ -26,16 +24,18 @@ from twill.targets.cuda.emitter import (
 )
 from twill.targets.cuda.expressions import atom, bare, plus, times
 from twill.targets.cuda.fragments import linear, numbered
+from twill.targets.cuda.kept_addresses import addressing, loaded_tile, of_equal_numbers, room_of, units_of
 from twill.targets.cuda.local_channels import reused_behind_a_wait
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import tensor_map, threads_copied
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_loads import Kept, Loading, Units, kept_in_registers, loaded, loading, units
+from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading
 from twill.targets.cuda.register_tiles import Point
-from twill.targets.cuda.scope import Form, Scope, equal_loads
-from twill.targets.cuda.shared_tiles import Shared, addressed, boxed, copied, copy, filling_text
+from twill.targets.cuda.row_numbers import Passed, Rows, passed, rows
+from twill.targets.cuda.scope import Form, Scope
+from twill.targets.cuda.shared_tiles import Shared, addressed, boxed, copied, copy, copy_places, filling_text
 from twill.targets.cuda.through_shared import write_tile
-from twill.targets.cuda.tiled_corners import NOTHING_FIXED, fixed_corner
+from twill.targets.cuda.tiled_corners import NOTHING_FIXED
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.dataflow import into_shared
 from twill.warp.slot_tensors import bits
@@ -88,7 +88,8 @@ def _every(emitter: Emitter, it: ProducerLoad) -> list[str]:
             [head, f"{ISSUER} {{", *indented([acquire, *start]), "}"] if several else [head, acquire, *start]
         )
     full = f"{channel_name(it.channel)}.full({n})"
-    copied = [*_filled(emitter, it, n), f"cp_async_arrive_too({full});", "__syncwarp();"]
+    numbers, lines = _filled(emitter, it, n)
+    copied = [*numbers, *lines, f"cp_async_arrive_too({full});", "__syncwarp();"]
     copied.append(f"if (thread.leader) mbarrier_arrive({full});")
     copied += [f"{before} = {emitter.program.channel(it.channel).depth};"] if fenced else []
     other = ["} else {", *indented(copied), "}"]
@@ -118,17 +119,9 @@ def _corner(emitter: Emitter, scope: Scope, load: TiledLoad) -> list[str]:
 
 def _computed(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> Scope:
     """A scope in which all that a load needs is computed."""
-    scope = _addressing(emitter, it, load)
+    scope = addressing(emitter, it, load)
     for index in load.ops[:-1]:
         execute(scope, emitter.program.op(index))
-    return scope
-
-
-def _addressing(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> Scope:
-    """A scope for the addresses of a load. Its threads share the tile otherwise than those of a group that
-    computes share what it keeps, so index tiles that are loaded again are read where they are needed."""
-    scope = emitter.scope(load.reads, at=it.at)
-    scope.streaming = True
     return scope
 
 
@@ -204,30 +197,36 @@ def _bulk(emitter: Emitter, it: ProducerLoad, scope: Scope, op: Op, tensor: Slot
 
 def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     """Asynchronous copies by every thread of the group."""
-    head = [
-        emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}"),
-        f"{channel_name(it.channel)}.producer_acquire({n});",
-    ]
-    lines = _filled(emitter, it, n)
+    head = emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}")
+    acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
+    numbers, lines = _filled(emitter, it, n)
     if all(load.along is None for load in it.loads):
-        return [*head, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
-    copied = ["cp_async_wait();"] if any(load.along is None for load in it.loads) else []
-    arrive = f"mbarrier_arrive({channel_name(it.channel)}.full({n}));"
-    return [*head, *lines, *copied, "fence_async_shared();", arrive]
+        lines = [acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
+    else:
+        copied = ["cp_async_wait();"] if any(load.along is None for load in it.loads) else []
+        arrive = f"mbarrier_arrive({channel_name(it.channel)}.full({n}));"
+        lines = [acquire, *lines, *copied, "fence_async_shared();", arrive]
+    return [head, "{", *indented([*numbers, *lines]), "}"] if numbers else [head, *lines]
 
 
-def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
-    """The loads of a slot. Asynchronous ones are started before threads wait for what they load."""
+def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> tuple[list[str], list[str]]:
+    """The loads of a slot, behind the numbers that they need and may load before the slot is empty.
+    Asynchronous ones are started before threads wait for what they load."""
     started = [load for load in it.loads if _started(emitter, it, load)]
     lines = [line for load in started for line in _start(emitter, it, load, n)]
     others = [load for load in it.loads if load not in started]
     passing = [load for load in others if load.along is not None]
-    lines += [line for load in others if load.along is None for line in _copies(emitter, it, load, n)]
+    numbers = dict[str, None]()
+    for load in (one for one in others if one.along is None):
+        own, made = _copies(emitter, it, load, n)
+        numbers |= dict.fromkeys(own)
+        lines += made
     used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))
-    room = _room(emitter) - used
-    equal = [load for load in passing if _equal(emitter, *_loaded(emitter, it, load))]
+    room = room_of(emitter) - used
+    equal = [load for load in passing if of_equal_numbers(emitter, *loaded_tile(emitter, it, load))]
     lines += [line for load in equal for line in _first_stored(emitter, it, load, n)]
-    return [*lines, *loaded([_loading(emitter, it, one, n) for one in passing if one not in equal], room)]
+    lines += loaded([_loading(emitter, it, one, n) for one in passing if one not in equal], room)
+    return list(numbers), lines
 
 
 def _started(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> bool:
@@ -237,75 +236,72 @@ def _started(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> bool:
 
 def _start(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
     """One thread makes the slot's phase wait for the tile too, before it arrives for its copies."""
-    channel, (_, tensor) = channel_name(it.channel), _loaded(emitter, it, load)
+    channel, (_, tensor) = channel_name(it.channel), loaded_tile(emitter, it, load)
     expect = f"mbarrier_expect({channel}.full({n}), {tensor.bytes});"
     return ["if (thread.leader) {", *indented([expect, *_tile(emitter, it, load)]), "}"]
 
 
-def _room(emitter: Emitter) -> int:
-    """Registers of a thread that copies for offsets and for what is in flight. A lean program leaves some for
-    all variables of the group, which are not all live at the same time."""
-    variables = len(emitter.group.variables) if emitter.program.lean else 0
-    return emitter.group.registers - emitter.program.launch.addresses - variables
-
-
-def _loaded(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> tuple[Op, SlotTensor]:
-    """The operation that loads, and where its tile lies in a slot."""
-    tensors = emitter.program.channel(it.channel).tensors
-    return emitter.program.op(load.ops[-1]), tensors[load.tensor]
-
-
-def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
-    """Raises TwillError where a thread would need addresses that other threads have."""
-    scope = _addressing(emitter, it, load)
-    op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
-    for index in load.ops[:-1]:
-        execute(scope, emitter.program.op(index))
+def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> tuple[list[str], list[str]]:
+    """The copies of a tile, and what may stand before the wait for its slot: the numbers of its rows. Raises
+    TwillError where a thread would need addresses that other threads have."""
+    scope = addressing(emitter, it, load)
+    op, tensor = loaded_tile(emitter, it, load)
     slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
     try:
-        lines = _copied(emitter, scope, load, tensor, slot)
+        ops = [emitter.program.op(index) for index in load.ops[:-1]]
+        numbers = passed(ops, _rows(emitter, load, op, tensor))
+        for one in ops:
+            execute(scope, one)
+            if numbers:
+                numbers.executed(scope, one)
+        lines = _copied(emitter, scope, load, tensor, slot, numbers)
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
-    return ["{", *indented([*scope.lines, *lines]), "}"]
+    own = numbers.needed(lines) if numbers else []
+    ahead = bool(own) and all(line.startswith("const ") for line in scope.lines)
+    inside = [*scope.lines, *([] if ahead else own), *lines]
+    return [*scope.lines, *own] if ahead else [], ["{", *indented(inside), "}"]
 
 
-def _copied(emitter: Emitter, scope: Scope, load: TileLoad, tensor: SlotTensor, slot: str) -> list[str]:
+def _rows(emitter: Emitter, load: TileLoad, op: Op, tensor: SlotTensor) -> Rows | None:
+    """Which rows the threads of the group copy, where lanes can pass the numbers of these on."""
+    if not isinstance(op.result.type, Tensor) or of_equal_numbers(emitter, op, tensor):
+        return None
+    if (kept := emitter.kept.get(op.index)) is not None:
+        found = kept.copies
+        return None if found.guard else rows(found.point, found.axis, found.per, found.count)
+    places = copy_places(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
+    return rows(places.one, places.axis, places.per, places.count)
+
+
+def _copied(
+    emitter: Emitter, scope: Scope, load: TileLoad, tensor: SlotTensor, slot: str, numbers: Passed | None
+) -> list[str]:
     op = emitter.program.op(load.ops[-1])
-    if _equal(emitter, op, tensor):
+    if of_equal_numbers(emitter, op, tensor):
         return [_first_copy(emitter, scope, op, load.vector, slot)]
     if (kept := emitter.kept.get(op.index)) is not None:
-        return [*copied_in_loop(scope, op, kept, slot)]
+        return copied_in_loop(scope, op, kept, slot, numbers)
     if not isinstance(op.result.type, Tensor):
         return [_number_copied(scope, op, load.vector, slot)]
     pointers = scope.elements(op.operands[0])
     mask = scope.elements(op.operands[1]) if len(op.operands) > 1 else None
-    form = linear(op.result.type, 32 * emitter.group.warps)
+    places = copy_places(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
     other = filling_text(emitter.program.function, op)
-    return [*copied(slot, tensor, load.vector, form, pointers, mask, other)]
-
-
-def _units(emitter: Emitter, op: Op, tensor: SlotTensor, load: TileLoad) -> Units:
-    """How the threads of the group load a tile through registers. Raises TwillError for one that they can
-    not."""
-    assert isinstance(op.result.type, Tensor)
-    assert load.along is not None
-    try:
-        return units(tensor, load.vector, load.along, numbered(op.result.type, 32 * emitter.group.warps))
-    except ValueError as problem:
-        raise refuse(emitter.program, op, str(problem)) from problem
+    return copied(slot, places, pointers, mask, other, *([numbers.used] if numbers else []))
 
 
 def _loading(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> Loading:
     """A load through registers."""
-    scope, (op, tensor) = _computed(emitter, it, load), _loaded(emitter, it, load)
+    scope, (op, tensor) = _computed(emitter, it, load), loaded_tile(emitter, it, load)
     slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
     own = emitter.kept_offsets.get(op.index, Kept())
-    return loading(scope, op, _units(emitter, op, tensor, load), own, slot)
+    return loading(scope, op, units_of(emitter, op, tensor, load), own, slot)
 
 
 def _first_stored(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:
     """The first element of a tile of equal numbers, which are not wide enough for a copy."""
-    scope, (op, tensor) = _computed(emitter, it, load), _loaded(emitter, it, load)
+    scope, (op, tensor) = _computed(emitter, it, load), loaded_tile(emitter, it, load)
     assert isinstance(op.result.type, Tensor)
     first = Point(numbered(op.result.type, 32 * emitter.group.warps), "0", ("0", "0"))
     pointer, *mask = (scope.elements(value)(first) for value in op.operands[:2])
@@ -315,111 +311,12 @@ def _first_stored(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) ->
     return ["{", *indented([*scope.lines, stored]), "}"]
 
 
-def _equal(emitter: Emitter, op: Op, tensor: SlotTensor) -> bool:
-    """Whether readers take a tile of equal numbers from its first element alone."""
-    return tensor.encoding is None and op.result.id in equal_loads(emitter.program.function)
-
-
 def _first_copy(emitter: Emitter, scope: Scope, op: Op, vector: int, slot: str) -> str:
     """The copy of the first elements of a tile, by one thread."""
     assert isinstance(op.result.type, Tensor)
     first = Point(linear(op.result.type, 32 * emitter.group.warps), "0", ("0", "0"))
     pointer, *mask = (scope.elements(value)(first) for value in op.operands[:2])
     return f"if (thread.index == 0) {copy(vector, slot, pointer, ''.join(mask), '')}"
-
-
-def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
-    """Before a loop: what its copies keep. Only a warpgroup that does nothing but move data has
-    registers for that."""
-    emitter.kept, emitter.kept_offsets, emitter.corners = {}, {}, {}
-    inside = frozenset(op.index for op in emitter.program.op(it.op).inner())
-    tiled = _fixed_corners(emitter, it, inside)
-    if not emitter.group.only_moves or emitter.group.warps < 4:
-        return tiled
-    room, lines = _room(emitter), tiled
-    fills = (one for one in walk((it,)) if isinstance(one, ProducerLoad))
-    for fill, load in ((one, load) for one in fills for load in one.loads):
-        tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
-        found_before = (*emitter.kept, *emitter.kept_offsets, *emitter.tiled)
-        if load.vector and tile and load.ops[-1] not in found_before:
-            kept = _kept_of_load(emitter, fill, load, inside, room)
-            room -= kept.registers if kept else 0
-            lines = [*lines, *(kept.lines if kept else ())]
-    return lines
-
-
-def _kept_of_load(
-    emitter: Emitter, fill: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
-) -> Kept | Hoisted | None:
-    """Keeps what the copies of a load need in every iteration, in at most `room` registers."""
-    if load.along is not None:
-        offsets = emitter.kept_offsets[load.ops[-1]] = _kept_offsets(emitter, fill, load, inside, room)
-        return offsets
-    found = _kept_of_copy(emitter, fill, load, inside, room)
-    if found is not None:
-        emitter.kept[load.ops[-1]] = found
-    return found
-
-
-def _fixed_corners(emitter: Emitter, it: Pipelined, inside: frozenset[int]) -> list[str]:
-    """What of the coordinates of loads by TMA is the same in every iteration."""
-    block = emitter.program.op(it.op).regions[0].blocks[0]
-    results = (value.id for index in inside for value in emitter.program.op(index).results)
-    moving = frozenset([*(arg.id for arg in block.args), *results])
-    lines = list[str]()
-    filled = [one for one in walk((it,)) if isinstance(one, ProducerLoad)]
-    for one in filled:
-        for load in one.loads:
-            index = load.ops[-1]
-            if index in emitter.tiled and index not in emitter.corners:
-                scope = emitter.scope(load.reads, at=one.at)
-                emitter.corners[index] = fixed_corner(scope, emitter.tiled[index], moving)
-                lines += emitter.corners[index].lines(scope)
-    return lines
-
-
-def _kept_of_copy(
-    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
-) -> Hoisted | None:
-    op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
-    assert isinstance(op.result.type, Tensor)
-    if _equal(emitter, op, tensor):
-        return None
-    try:
-        found = copies(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
-    except ValueError as problem:
-        raise refuse(emitter.program, op, str(problem)) from problem
-    if found is None:
-        return None
-    scope, before = _in_loop_and_before(emitter, it, load, inside)
-    try:
-        return hoisted(scope, before.lines, op, found, inside, room)
-    except ValueError as problem:
-        raise refuse(emitter.program, op, str(problem)) from problem
-
-
-def _in_loop_and_before(
-    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int]
-) -> tuple[Scope, Scope]:
-    """Scopes in which all that a load needs is computed, and what of it is the same in every iteration."""
-    before, scope = _addressing(emitter, it, load), _addressing(emitter, it, load)
-    analysis = Analysis(before, inside)
-    for index in load.ops[:-1]:
-        one = emitter.program.op(index)
-        execute(scope, one)
-        if all(map(analysis.invariant, one.results)):
-            execute(before, one)
-    return scope, before
-
-
-def _kept_offsets(
-    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
-) -> Kept:
-    op, tensor = _loaded(emitter, it, load)
-    if _equal(emitter, op, tensor):
-        return Kept()
-    scope, before = _in_loop_and_before(emitter, it, load, inside)
-    return kept_in_registers(scope, before.lines, op, _units(emitter, op, tensor, load), inside, room // 2)
 
 
 def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:

@@ -5,7 +5,7 @@ of the swizzle pattern (128, 64 or 32 bytes), all rows of one box before the nex
 and wgmma reads it (PTX ISA, shared memory matrix layout).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -466,17 +466,48 @@ def copy(vector: int, to: str, pointer: str, mask: str, other: str) -> str:
     return f"cp_async<{vector}>({to}, {pointer}{f', {mask}' if mask else ''});"
 
 
-def copied(
-    address: str,
-    tensor: SlotTensor,
-    vector: int,
-    form: Fragment,
-    pointers: Elements,
-    mask: Elements | None,
-    other: str = "",
-) -> list[str]:
-    """Asynchronous copies of `vector` bytes from where `pointers` say to a tile in shared memory, each thread
-    of `form` every so many-th; `other` or zeros where the mask is false. Raises ValueError for a tile that is
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The copies that threads make of a tile in shared memory, each thread every so many-th."""
+
+    tile: Shared
+    plain: bool
+    """Row by row."""
+    vector: int
+    """Bytes of a copy."""
+    per: int
+    """Copies of a row."""
+    one: Point
+    """The first element of copy `i_` of a thread, which is number `v_` of all."""
+    axis: int
+    """Of the tile, from one row of copies to the next."""
+    row: str
+    column: str
+
+    @property
+    def all(self) -> int:
+        return self.tile.rows * self.per
+
+    @property
+    def count(self) -> int:
+        """Of each thread."""
+        return -(-self.all // self.one.layout.threads)
+
+    @property
+    def to(self) -> str:
+        """Where a copy goes, as bytes from `to_`."""
+        tile = self.tile
+        if tile.places:
+            return f"to_ + {_element(tile, self.row, self.column)}"
+        if self.plain:
+            return f"to_ + v_ * {self.vector}"
+        byte = tile.byte(f"v_ % {self.per} * {self.vector}")
+        inside = f"{self.row} * {tile.width} + {byte} % {tile.width}"
+        return f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
+
+
+def copy_places(tensor: SlotTensor, vector: int, form: Fragment) -> Places:
+    """Where copies of `vector` bytes go that the threads of `form` make. Raises ValueError for a tile that is
     not as the tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     line = tensor.shape[-1] * size
@@ -487,23 +518,29 @@ def copied(
     row, column = f"(v_ / {per})", f"(v_ % {per} * {vector // size})"
     at = (column, row) if tile.transposed else (times(row, tensor.repeated), column)
     one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
-    byte = tile.byte(f"v_ % {per} * {vector}")
-    inside = f"{row} * {tile.width} + {byte} % {tile.width}"
-    to = (
-        f"to_ + v_ * {vector}"
-        if plain
-        else f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
-    )
-    to = f"to_ + {_element(tile, row, column)}" if tile.places else to
-    total = tile.rows * per
-    made = copy(vector, to, pointers(one), mask(one) if mask else "", other)
-    guard = f"if (v_ < {total}) " if total % form.threads else ""
+    return Places(tile, plain, vector, per, one, int(tile.transposed), row, column)
+
+
+def copied(
+    address: str,
+    places: Places,
+    pointers: Elements,
+    mask: Elements | None,
+    other: str = "",
+    before: Callable[[str], Sequence[str]] = lambda copy: (),
+) -> list[str]:
+    """Asynchronous copies from where `pointers` say to a tile in shared memory; `other` or zeros where the
+    mask is false. `before` gives what stands before the text of a copy, executed by all threads."""
+    one, threads = places.one, places.one.layout.threads
+    made = copy(places.vector, places.to, pointers(one), mask(one) if mask else "", other)
+    guard = f"if (v_ < {places.all}) " if places.all % threads else ""
     lines = [
         f"const uint32_t to_ = {address};",
         _FEW,
-        f"for (uint32_t i_ = 0; i_ < {-(-total // form.threads)}; ++i_) {{",
+        f"for (uint32_t i_ = 0; i_ < {places.count}; ++i_) {{",
     ]
-    return [*lines, f"    const uint32_t v_ = thread.index + {form.threads} * i_;", f"    {guard}{made}", "}"]
+    inside = [f"const uint32_t v_ = thread.index + {threads} * i_;", *before(made), f"{guard}{made}"]
+    return [*lines, *(f"    {line}" for line in inside), "}"]
 
 
 def unrolled(form: Fragment | Spread) -> str:

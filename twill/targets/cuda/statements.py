@@ -61,11 +61,12 @@ from twill.targets.cuda.emitter import (
 from twill.targets.cuda.exchange import ColumnRange, exchanged, shared_between
 from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import holding
+from twill.targets.cuda.kept_addresses import kept_in_loop
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import NOTHING_KEPT, kept
-from twill.targets.cuda.producers import first_loads, kept_in_loop, producer_load, producer_store
+from twill.targets.cuda.producers import first_loads, producer_load, producer_store
 from twill.targets.cuda.register_tiles import held
 from twill.targets.cuda.tile_stores import store_tile
 

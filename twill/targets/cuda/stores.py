@@ -15,8 +15,10 @@ from functools import cache
 from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, moved_together, run_bytes
 from twill.ops.c import c_type
+from twill.ops.table import role
 from twill.targets.cuda.elements import guard
 from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Held, Point, as_stored, packed, point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
@@ -89,7 +91,9 @@ def vector_load(scope: Scope, op: Op, name: str) -> list[str] | None:
     kind = op.result.type
     assert isinstance(kind, Tensor)
     form, size = scope.layout(kind), bits(kind.dtype) // 8
-    if not isinstance(form, Fragment) or form.axes != (0, 1) or form.threads or len(kind.shape) != 2:
+    if isinstance(form, Spread):
+        return _neighbours_loaded(scope, op, name, form) if scope.keeps(op.result) else None
+    if form.axes != (0, 1) or form.threads or len(kind.shape) != 2:
         return None
     together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], 1)
     if len(rest) > 1 and not _zero(scope, rest[1]):
@@ -102,8 +106,28 @@ def vector_load(scope: Scope, op: Op, name: str) -> list[str] | None:
         return None
 
 
+def _neighbours_loaded(scope: Scope, op: Op, name: str, form: Spread) -> list[str] | None:
+    """Of a tile that threads hold as it is laid out: elements side by side in one load."""
+    pointers, *rest = op.operands
+    kind = op.result.type
+    assert isinstance(kind, Tensor)
+    size, axis = bits(kind.dtype) // 8, len(kind.shape) - 1
+    together = moved_together(pointer_analysis(scope.program.function), pointers, rest[:1], axis)
+    many = form.neighbours(axis, together // size) if size in (2, 4, 8) else 1
+    if many == 1 or (len(rest) > 1 and not _zero(scope, rest[1])):
+        return None
+    first = form.point(f"(i_ * {many})")
+    pointer, *masks = (scope.elements(value)(first) for value in op.operands[:2])
+    words = many // 2 if packed(kind) else many
+    begin = f"reinterpret_cast<const uint32_t*>({pointer})" if packed(kind) else pointer
+    load = f"load_neighbours<{words}>({', '.join((name, f'i_ * {words}', begin, *masks))});"
+    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {load}"]
+
+
 def _zero(scope: Scope, value: Value) -> bool:
     maker = scope.program.op(value.producer) if value.producer is not None else None
+    if maker is not None and role(maker) == "layout":
+        return _zero(scope, maker.operands[0])
     return maker is not None and maker.attributes.get("value") in (0, 0.0, False)
 
 

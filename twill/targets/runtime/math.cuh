@@ -241,17 +241,20 @@ __device__ __forceinline__ __nv_bfloat16 bf16_of(uint32_t packed, int half) {
 /// A word of two halves.
 __device__ __forceinline__ uint32_t halves(uint32_t low, uint32_t high) { return low | high << 16; }
 
-#define TWILL_HALF_PAIR(NAME, INSTRUCTION)                                         \
+#define TWILL_PAIR(NAME, INSTRUCTION)                                              \
     __device__ __forceinline__ uint32_t NAME(uint32_t a, uint32_t b) {            \
         uint32_t d;                                                                \
-        asm(INSTRUCTION ".f16x2 %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));          \
+        asm(INSTRUCTION " %0, %1, %2;" : "=r"(d) : "r"(a), "r"(b));                \
         return d;                                                                  \
     }
 
-TWILL_HALF_PAIR(add_f16x2, "add.rn")
-TWILL_HALF_PAIR(subtract_f16x2, "sub.rn")
-TWILL_HALF_PAIR(multiply_f16x2, "mul.rn")
-#undef TWILL_HALF_PAIR
+TWILL_PAIR(add_f16x2, "add.rn.f16x2")
+TWILL_PAIR(subtract_f16x2, "sub.rn.f16x2")
+TWILL_PAIR(multiply_f16x2, "mul.rn.f16x2")
+TWILL_PAIR(add_bf16x2, "add.rn.bf16x2")
+TWILL_PAIR(subtract_bf16x2, "sub.rn.bf16x2")
+TWILL_PAIR(multiply_bf16x2, "mul.rn.bf16x2")
+#undef TWILL_PAIR
 
 /// a * b + c, rounded once.
 __device__ __forceinline__ uint32_t fma_f16x2(uint32_t a, uint32_t b, uint32_t c) {

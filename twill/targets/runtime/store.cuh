@@ -80,6 +80,21 @@ __device__ __forceinline__ void load_words(uint32_t (&words)[4], const T* from) 
                  : "memory");
 }
 
+/// `Count` neighbours from an address that is a multiple of all together, to an array from element `first` on; zeros
+/// where `inside` is false.
+template <int Count, class T, int Size>
+__device__ __forceinline__ void load_neighbours(T (&to)[Size], int first, const T* from, bool inside = true) {
+    static_assert(Count * sizeof(T) % 4 == 0, "whole words: parts of one would be chosen each by itself");
+    struct alignas(Count * sizeof(T)) Neighbours {
+        uint32_t words[Count * sizeof(T) / 4];
+    };
+    Neighbours read{};
+    if (inside) read = *reinterpret_cast<const Neighbours*>(from);
+    const T* values = reinterpret_cast<const T*>(read.words);
+#pragma unroll
+    for (int i = 0; i < Count; ++i) to[first + i] = values[i];
+}
+
 /// Two neighbours in one store, to an address that is a multiple of both together.
 template <class T>
 __device__ __forceinline__ void store_pair(T* to, T first, T second) {

@@ -1,0 +1,67 @@
+"""Numbers of rows that lanes pass on to those that copy from the rows."""
+
+import re
+import shutil
+from dataclasses import replace
+
+import pytest
+
+from tests.kernels.programs import loops, program
+from twill.emulate.check import check
+from twill.ir.program import Program
+from twill.targets import target
+from twill.targets.cuda.fragments import Fragment
+from twill.targets.cuda.register_tiles import Point
+from twill.targets.cuda.row_numbers import LANES, rows
+
+
+def _with_few_registers(made: Program) -> Program:
+    """Threads that copy have no registers for addresses."""
+    groups = (replace(one, registers=24) if one.only_moves else one for one in made.groups)
+    return replace(made, groups=tuple(groups))
+
+
+@pytest.mark.parametrize("few", [False, True])
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_each_lane_loads_the_numbers_of_one_row(few: bool) -> None:
+    """A table is read at what is loaded: each of both once, before the wait for the slot."""
+    made = _with_few_registers(program("paged")) if few else program("paged")
+    cuda = target("sm90").source(made)
+    assert ("advanced" in cuda or "kept_y" in cuda) != few
+    copies = re.findall(r"const int32_t number_\w+_of_lane = .*\n.*\n *channel_y\w+\.producer_acquire", cuda)
+    assert copies
+    assert len(re.findall(r"cp_async<16>.*\*\(", cuda)) == 0
+    run = check(made, loops("paged")[1], cuda, lambda what: None)
+    assert run.values
+    assert run.error < 1e-4
+
+
+def test_numbers_that_are_the_same_in_every_iteration_are_not_passed() -> None:
+    """Addresses are kept instead."""
+    assert "__shfl_sync" not in target("sm90").source(program("gathered_rows"))
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("threads", [32, 64, 128, 256])
+@pytest.mark.parametrize("per", [2, 4, 8, 16, 32, 64, 128])
+@pytest.mark.parametrize("count", [1, 2, 4, 8, 16])
+def test_the_lane_has_the_row(axis: int, threads: int, per: int, count: int) -> None:
+    shape = (threads // per * count, 64)
+    form = Fragment((0, 1), shape[::-1] if axis else shape, threads=threads)
+    row = f"(v_ / {per})"
+    found = rows(Point(form, "i_", ("c_", row) if axis else (row, "c_")), axis, per, count)
+    if threads % per or count * max(1, LANES // per) > LANES:
+        assert found is None
+        return
+    assert found is not None
+    for thread in range(threads):
+        for copy in range(count):
+            source = _value(found.source, thread, copy)
+            assert 0 <= source < LANES
+            assert _value(found.lane, thread // LANES * LANES + source, 0) == (thread + threads * copy) // per
+
+
+def _value(text: str, thread: int, copy: int) -> int:
+    """Of C, by Python's division of what is not negative."""
+    plain = text.replace("thread.index", str(thread)).replace("i_", str(copy)).replace("/", "//")
+    return int(eval(plain))

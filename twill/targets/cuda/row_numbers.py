@@ -1,0 +1,117 @@
+"""Numbers that are loaded for each row of a tile whose rows threads copy (pages, tokens of an expert).
+
+Takes the operations of a load and which rows a warp copies; gives lines of C. Several lanes copy from one
+row, and each would load its number again: one behind the other, since few are in flight where a thread has
+few registers. Each lane loads the numbers of one row at once, before the threads wait for a slot, and passes
+them on (`__shfl_sync`) to the lanes that copy from that row.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from math import prod
+
+from twill.ir.loop import Op, Tensor, Value
+from twill.ops.c import C_TYPES
+from twill.ops.table import role
+from twill.ops.values import element
+from twill.targets.cuda.expressions import needed, plus, times
+from twill.targets.cuda.fragments import axes
+from twill.targets.cuda.register_tiles import AnyPoint, Elements, Point
+from twill.targets.cuda.scope import Scope
+
+LANES = 32
+_INTEGERS = ("i8", "i16", "i32", "i64")
+_MOST = 4
+"""Numbers of one row that are passed; more have no registers in threads that copy."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows that the lanes of a warp copy from, not more than there are lanes."""
+
+    point: Point
+    """The first element of copy `i_`."""
+    axis: int
+    """Of the tile, from one row to the next."""
+    size: int
+    lane: str
+    """The row whose numbers this lane loads."""
+    source: str
+    """The lane that has the numbers of the row of copy `i_`."""
+
+
+def rows(point: Point, axis: int, per: int, count: int) -> Rows | None:
+    """Of a tile of which each thread makes `count` copies, every so many-th one, `per` of a row; None where a
+    warp copies from more rows than it has lanes, or rows are not shared by lanes that follow one another."""
+    form = point.layout
+    together = max(1, LANES // per)
+    if form.axes != (0, 1) or form.threads % per or (LANES % per and per % LANES) or per == 1:
+        return None
+    if count * together > LANES or form.shape[axis] != form.threads // per * count:
+        return None
+    number = f"thread.index % {LANES}" + (f" % {count * together}" if count * together < LANES else "")
+    first = f"thread.index / {LANES} * {LANES} / {per}"
+    lane = plus(plus(first, f"{number} / {together} * {form.threads // per}"), f"{number} % {together}")
+    own = f"thread.index % {LANES} / {per}" if together > 1 else "0"
+    return Rows(point, axis, form.shape[axis], f"({lane})", plus(times("i_", together), own))
+
+
+@dataclass(slots=True)
+class Passed:
+    """The numbers that lanes pass on in the copies of one load."""
+
+    rows: Rows
+    values: frozenset[int]
+    """Which, by value id."""
+    loaded: list[str] = field(default_factory=list[str])
+    """What each lane loads."""
+    taken: list[str] = field(default_factory=list[str])
+    """The declarations of the numbers of a row in its copy."""
+
+    def executed(self, scope: Scope, op: Op) -> None:
+        """From here on what `op` has loaded for the rows copied from is what another lane passes on."""
+        if op.results and op.results[0].id in self.values:
+            scope.values[op.result.id] = self._elements(scope, op.result)
+
+    def _elements(self, scope: Scope, value: Value) -> Elements:
+        own, kind = scope.elements(value), C_TYPES[element(value.type)]
+        name, lane = (f"{scope.name(value)}{ending}" for ending in ("of_i_", "of_lane"))
+        copied, axis = self.rows.point.at[self.rows.axis], self.rows.axis
+        at = ("0", self.rows.lane) if axis else (self.rows.lane, "0")
+        self.loaded.append(f"const {kind} {lane} = {own(replace(self.rows.point, at=at))};")
+        self.taken.append(f"const {kind} {name} = __shfl_sync(~0u, {lane}, {self.rows.source});")
+
+        def elements(one: AnyPoint) -> str:
+            found = one.at[axis] if isinstance(one, Point) and one.at else None
+            return name if found == copied else lane if found == self.rows.lane else own(one)
+
+        return elements
+
+    def used(self, copy: str) -> list[str]:
+        """The declarations of the numbers that a copy has; all lanes must come to them."""
+        return needed(self.taken, [copy])
+
+    def needed(self, lines: Sequence[str]) -> list[str]:
+        """What each lane loads of what it passes on in some lines."""
+        return needed(self.loaded, lines)
+
+
+def passed(ops: Sequence[Op], rows: Rows | None) -> Passed | None:
+    """Which values of `ops`, all that a load needs, lanes pass on: integers that are loaded for rows. None
+    where there are none, or too many."""
+    if rows is None:
+        return None
+    found = [op.result.id for op in ops if role(op) == "pointer_load" and _of_rows(op.result, rows)]
+    return Passed(rows, frozenset(found)) if 0 < len(found) <= _MOST else None
+
+
+def _of_rows(value: Value, rows: Rows) -> bool:
+    """An integer for each row."""
+    kind = value.type
+    if not isinstance(kind, Tensor) or element(kind) not in _INTEGERS or prod(kind.shape) != rows.size:
+        return False
+    try:
+        along = axes(kind)
+    except ValueError:
+        return False
+    return along == (rows.axis,)
