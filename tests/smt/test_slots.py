@@ -124,7 +124,7 @@ def test_most_of_a_gap_is_closed_before_the_long_proofs() -> None:
 def test_what_is_left_is_divided_where_something_is_refuted(
     holds: int, tried: list[int], low: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Intervals up to `holds` are refuted; where all or none are, or little is left, nothing else is tried."""
+    """Intervals up to `holds` are refuted; where all or none are, or little is left, it ends."""
     (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))
     begin = start(case.problem, joint=True)
     setting = search._setting(case.problem, Options(), lambda _: None, begin, 4, None)
