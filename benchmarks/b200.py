@@ -73,10 +73,10 @@ those of the same source built for sm_103a are in the next column. MMAs of int8 
 ptxas warn of none. Warps are those of each group.
 
 Errors are relative. The first is that of one tile, to a direct execution of the TTGIR. That in float64 is the
-largest of several tiles, ragged ones among them, to what the kernel is to compute in float64 from its
-operands as they lie in memory, with asynchronous operations as late as possible and in two random orders
-(tests/kernels/double_precision.py): what is left is the rounding of the result, and of weights, to their
-types. Where it is missing, a test compares the kernel with the TTGIR alone, at ragged ends too.
+largest of two shapes with several tiles, ragged ones among them, to what the kernel is to compute in float64
+from its operands as they lie in memory, with asynchronous operations as late as possible and in two random
+orders (tests/kernels/double_precision.py): what is left is the rounding of the result, and of weights, to
+their types. Where it is missing, a test compares the kernel with the TTGIR alone, at ragged ends too.
 
 | kernel | warps | interval | predicted | TFLOP/s | registers | spills | sm_103a | error | float64 | hazards |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""

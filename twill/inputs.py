@@ -295,10 +295,11 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.split_branches import split_branches
     from twill.extract.rewrite.stored_values import forwarded
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
+    from twill.extract.rewrite.turned_loads import turned_loads
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    nested = unflattened(shared_scales(module))
+    nested = unflattened(turned_loads(shared_scales(module)))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))

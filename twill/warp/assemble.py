@@ -63,6 +63,7 @@ def assembled(draft: Draft) -> Draft:
         notes=(
             *_notes(plan.loops, memory),
             *_loads_through_registers(code, plan.loops),
+            *_turned_by_threads(code),
             *_tensor_notes(plan, barriers),
             *plan.reasons,
         ),
@@ -197,6 +198,17 @@ def _loads_through_registers(code: Code, parts: Sequence[PlannedLoop]) -> Iterab
         op = code.ops[index]
         accesses = f"in accesses of {code.copies[index]} bytes, {_cycles(parts, op)}"
         yield f"{_named(op)} passes through registers {accesses}: {why_not(AxisAnalysis(code.function), op)}"
+
+
+def _turned_by_threads(code: Code) -> Iterable[str]:
+    """Loads whose tiles `extract.rewrite.turned_loads` copies."""
+    for op in code.ops.values():
+        if role(op) != "select" or op.operands[1] is not op.operands[2]:
+            continue
+        maker = code.ops.get(op.operands[1].producer or 0)
+        buffered = any(role(user) == "alloc" for user in code.users.get(op.result.id, ()))
+        if buffered and maker is not None and role(maker) == "tma_load":
+            yield f"{_named(maker)} is turned by threads: its MMA reads operands contiguous along K alone"
 
 
 def _named(op: Op) -> str:
