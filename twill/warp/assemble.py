@@ -97,12 +97,24 @@ def _tensor_tiles(plan: Plan) -> tuple[TensorTile, ...]:
 
 
 def _tensor_notes(plan: Plan, barriers: Sequence[DependenceBarrier]) -> Iterable[str]:
-    for tile in sorted(_tensor_tiles(plan), key=lambda tile: (tile.column, tile.id)):
-        last = tile.column + tile.columns * tile.buffers - 1
+    tiles = sorted(_tensor_tiles(plan), key=lambda tile: (tile.column, tile.id))
+    for tile in tiles:
+        last = _end(tile) - 1
         several = f", {tile.buffers} buffers" if tile.buffers > 1 else ""
-        yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}"
+        others = [one.id for one in tiles if one is not tile and _overlap(one, tile)]
+        shared = f", shared with {' and '.join(others)}" if others else ""
+        yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}{shared}"
     for one in barriers:
         yield f"{one.id}: {one.reason}, {one.depth} mbarriers, group {one.signaller} to {one.waiter}"
+
+
+def _end(tile: TensorTile) -> int:
+    return tile.column + tile.columns * tile.buffers
+
+
+def _overlap(one: TensorTile, other: TensorTile) -> bool:
+    """Whether two tiles lie in the same columns, at different times."""
+    return one.column < _end(other) and other.column < _end(one)
 
 
 def _body(
