@@ -299,14 +299,14 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
-    nested = unflattened(turned_loads(shared_scales(module)))
+    nested = unflattened(shared_scales(module))
     begun = narrowed(in_registers(broadcast_last(by_dimensions(apart(forwarded(nested))))))
     flat = hoisted(
         predicated(structured(fresh(with_own_rows(widened(staged_operands(begun), warps or WARPS)))))
     )
     looped = pointer_offsets(computed_in_place(predicated(in_loops(split_branches(kept(flat))))))
     plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
-    addressed = lanes_down_rows(own_offsets(copied_loads(plain)))
+    addressed = lanes_down_rows(own_offsets(copied_loads(turned_loads(plain))))
     settled = on_the_device(loaded_late(addressed) if late else loaded_early(addressed))
     return literal_layouts(settled, everywhere=everywhere, vectors=settled.num_warps < WARPS)
 

@@ -5,8 +5,6 @@
 // channel acc_5: 2 slots of 16384 bytes, group 1 to (1,)
 // channel acc_8: 2 slots of 16384 bytes, group 1 to (1,)
 // buffer acc_4.staging: 65536 bytes, in the slots of acc_4: read by this group alone, and nothing is loaded after its loop
-// acc_4 (line 30) is turned by threads: its MMA reads operands contiguous along K alone
-// acc_7 (line 33) is turned by threads: its MMA reads operands contiguous along K alone
 #include <cuda_runtime.h>
 
 #include "twill.cuh"

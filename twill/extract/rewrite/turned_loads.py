@@ -4,16 +4,16 @@ by threads.
 MMAs read operands of 16 bits in either order, most others along K alone (PTX ISA, wgmma, "Matrix fragments";
 tcgen05, valid combinations of type-size, major-ness and swizzling), and TMA keeps the order of global memory.
 Takes a module; gives the same in which such a tile is copied before it is put into its buffer, so that a
-group which computes reads it from the slot of its load and writes it in the other order. Lines stay where
-they are.
+group which computes reads it from the slot of its load and writes it in the other order, spread over the
+threads so that few of them meet in a bank. Lines stay where they are.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
-from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited, mentions
-from twill.extract.rewrite.predication import truths
+from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited
 from twill.extract.rewrite.type_text import type_text
-from twill.ir.loop import Function, MemDesc, Module, NvmmaShared, Op, Tensor, TensorDesc
+from twill.ir.loop import Function, MemDesc, Module, NvmmaShared, Op, Scalar, Tensor, TensorDesc, Type
 from twill.ops.table import named, role
 
 EITHER = 16
@@ -31,17 +31,42 @@ def _edits(module: Module, function: Function) -> Iterator[Edit]:
         if role(op) != "alloc" or len(op.operands) != 1 or not _turned(makers, op):
             continue
         tile = op.operands[0]
-        kind, name = type_text(module, tile.type), f"%twill_turned{op.index}"
-        at = mentions(tile.name).search(module.text, op.span.start, op.span.end)
-        if kind is None or at is None:
+        kind, spread = type_text(module, tile.type), _spread(module, tile.type)
+        if kind is None or spread is None or not isinstance(tile.type, Tensor):
             continue
-        every = truths(module, tile.type)
-        text = f"{name}_all = {constant('dense<true>', every)} {UNKNOWN} "
+        name, every = f"%twill_turned{op.index}", _spread(module, replace(tile.type, dtype=Scalar("i1")))
+        text = f"{name}_read = {named('layout')} {tile.name} : {kind} -> {spread} {UNKNOWN} "
+        text += f"{name}_all = {constant('dense<true>', str(every))} {UNKNOWN} "
         text += (
-            f"{name} = {named('select')} {name}_all, {tile.name}, {tile.name} : {every}, {kind} {UNKNOWN} "
+            f"{name} = {named('select')} {name}_all, {name}_read, {name}_read : {every}, {spread} {UNKNOWN} "
         )
         yield Edit(op.span.start, op.span.start, text)
-        yield Edit(at.start(), at.end(), name)
+        for old, new in ((tile.name, name), (kind, spread)):
+            at = module.text.index(old, module.text.index(named("alloc"), op.span.start))
+            yield Edit(at, at + len(old), new)
+
+
+LANES = 4, 8
+"""Of a warp, along the rows and the columns of the tile in memory: of lines of 128 bytes, swizzled in pieces
+of 16 as TMA writes and MMAs read them, at most two lanes of a warp then meet in a bank, whatever the size of
+elements."""
+
+
+def _spread(module: Module, type: Type) -> str | None:
+    """The type of a tile of two dimensions of which a thread has single elements; None for others."""
+    element = type_text(module, type.dtype) if isinstance(type, Tensor) else None
+    if not isinstance(type, Tensor) or len(type.shape) != 2 or element is None:
+        return None
+    rows, columns = (size // lanes for size, lanes in zip(type.shape, LANES, strict=True))
+    across = min(module.num_warps, columns)
+    down = module.num_warps // max(across, 1)
+    if not across or rows % down:
+        return None
+    layout = (
+        f"#ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = {list(LANES)},"
+        f" warpsPerCTA = [{down}, {across}], order = [1, 0]}}>"
+    )
+    return f"tensor<{type.shape[0]}x{type.shape[1]}x{element}, {layout}>"
 
 
 def _turned(makers: Mapping[int, Op], alloc: Op) -> bool:
