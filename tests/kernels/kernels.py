@@ -2459,6 +2459,7 @@ TWILL = {
         "pitch": "i32:16",
         **TILE,
         "BLOCK_K": 128,
+        "num_warps": 4,
     },
     "matmul_scaled_outer": {
         **dict.fromkeys("ab", "*fp8e4nv:16"),

@@ -62,14 +62,13 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                     float read_0[16];
                     const uint32_t read_0_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
-                    for (int p = 0; p < 8; ++p)
-                        load_shared(read_0_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                    for (int i_ = 0; i_ < 16; ++i_)
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
                     float twill_turned16_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) twill_turned16_[i_] = (true ? read_0[i_] : read_0[i_]);
+                    for (int i_ = 0; i_ < 16; ++i_) twill_turned16_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_acc_5.slot(count_acc_5) + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 / 128 * 16384 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32) * 128 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(twill_turned16_[i_]);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_5.slot(count_acc_5) + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 / 128 * 16384 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 1) * 64) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 % 128), twill_turned16_, i_ * 4);
                 }
                 fence_async_shared();
                 channel_acc_7.consumer_wait(count_acc_7);
@@ -79,14 +78,13 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                     float read_0[16];
                     const uint32_t read_0_at = channel_acc_7.slot(count_acc_7);
                     #pragma unroll
-                    for (int p = 0; p < 8; ++p)
-                        load_shared(read_0_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                    for (int i_ = 0; i_ < 16; ++i_)
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
                     float twill_turned19_[16];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) twill_turned19_[i_] = (true ? read_0[i_] : read_0[i_]);
+                    for (int i_ = 0; i_ < 16; ++i_) twill_turned19_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_acc_8.slot(count_acc_8) + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 / 128 * 16384 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32) * 128 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(twill_turned19_[i_]);
+                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_8.slot(count_acc_8) + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 / 128 * 16384 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 1) * 64) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 % 128), twill_turned19_, i_ * 4);
                 }
                 fence_async_shared();
                 channel_acc_4.consumer_release(count_acc_4);
@@ -113,14 +111,13 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                         float read_0[16];
                         const uint32_t read_0_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
-                        for (int p = 0; p < 8; ++p)
-                            load_shared(read_0_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
                         float twill_turned16_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) twill_turned16_[i_] = (true ? read_0[i_] : read_0[i_]);
+                        for (int i_ = 0; i_ < 16; ++i_) twill_turned16_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<float>(channel_acc_5.slot(count_acc_5 + i) + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 / 128 * 16384 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32) * 128 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(twill_turned16_[i_]);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_5.slot(count_acc_5 + i) + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 / 128 * 16384 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 1) * 64) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 % 128), twill_turned16_, i_ * 4);
                     }
                     fence_async_shared();
                     channel_acc_7.consumer_wait(count_acc_7 + i);
@@ -130,14 +127,13 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                         float read_0[16];
                         const uint32_t read_0_at = channel_acc_7.slot(count_acc_7 + i);
                         #pragma unroll
-                        for (int p = 0; p < 8; ++p)
-                            load_shared(read_0_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_0[2 * p], read_0[2 * p + 1]);
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
                         float twill_turned19_[16];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) twill_turned19_[i_] = (true ? read_0[i_] : read_0[i_]);
+                        for (int i_ = 0; i_ < 16; ++i_) twill_turned19_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<float>(channel_acc_8.slot(count_acc_8 + i) + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 / 128 * 16384 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32) * 128 + int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(twill_turned19_[i_]);
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_8.slot(count_acc_8 + i) + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 / 128 * 16384 + (((thread.lane >> 3) & 3) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 1) * 64) * 128 + (swizzle<128>(((thread.lane & 7) + (thread.warp & 7) * 8) * 128 + (((thread.lane >> 3) & 3) * 4) * 4 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 1) * 16) * 4 % 128), twill_turned19_, i_ * 4);
                     }
                     fence_async_shared();
                     channel_acc_4.consumer_release(count_acc_4 + i);

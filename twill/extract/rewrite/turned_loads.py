@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from twill.extract.rewrite.edits import UNKNOWN, Edit, constant, edited
 from twill.extract.rewrite.type_text import type_text
+from twill.ir.distribution import powers
 from twill.ir.loop import Function, MemDesc, Module, NvmmaShared, Op, Scalar, Tensor, TensorDesc, Type
 from twill.ops.table import named, role
 
@@ -46,25 +47,28 @@ def _edits(module: Module, function: Function) -> Iterator[Edit]:
             yield Edit(at, at + len(old), new)
 
 
-LANES = 4, 8
-"""Of a warp, along the rows and the columns of the tile in memory: of lines of 128 bytes, swizzled in pieces
-of 16 as TMA writes and MMAs read them, at most two lanes of a warp then meet in a bank, whatever the size of
-elements."""
+OWN, ROW_LANES, COLUMN_LANES = 2, 2, 3
+"""Bits of the row of an element in memory that number a thread's own elements first, and the lanes of a warp;
+bits of its column that do. Own elements are neighbours in the buffer. Of lines of 128 bytes, swizzled in
+pieces of 16 as TMA writes and MMAs read them, two lanes of a warp at most meet in a bank, whatever the size
+of elements."""
 
 
 def _spread(module: Module, type: Type) -> str | None:
-    """The type of a tile of two dimensions of which a thread has single elements; None for others."""
+    """The type of a tile of two dimensions as threads turn it; None for others."""
     element = type_text(module, type.dtype) if isinstance(type, Tensor) else None
     if not isinstance(type, Tensor) or len(type.shape) != 2 or element is None:
         return None
-    rows, columns = (size // lanes for size, lanes in zip(type.shape, LANES, strict=True))
-    across = min(module.num_warps, columns)
-    down = module.num_warps // max(across, 1)
-    if not across or rows % down:
+    rows = [[bit, 0] for bit in powers(1, type.shape[0])]
+    columns = [[0, bit] for bit in powers(1, type.shape[1])]
+    left = [*columns[COLUMN_LANES:], *rows[OWN + ROW_LANES :]]
+    warps = len([*powers(1, module.num_warps)])
+    if len(rows) < OWN + ROW_LANES or len(columns) < COLUMN_LANES or len(left) < warps:
         return None
+    lanes = [*columns[:COLUMN_LANES], *rows[OWN : OWN + ROW_LANES]]
     layout = (
-        f"#ttg.blocked<{{sizePerThread = [1, 1], threadsPerWarp = {list(LANES)},"
-        f" warpsPerCTA = [{down}, {across}], order = [1, 0]}}>"
+        f"#ttg.linear<{{register = {[*rows[:OWN], *left[warps:]]}, lane = {lanes}, warp = {left[:warps]},"
+        " block = [], exact = true}>"
     )
     return f"tensor<{type.shape[0]}x{type.shape[1]}x{element}, {layout}>"
 
