@@ -204,8 +204,8 @@ ISA), so that this MMA can not stay one of a single block. What a rule for it ne
 
 In fa_fwd_causal the blocks of a pair have different numbers of iterations. A pair would wait for the longer
 one and win nothing: the interval of fa_fwd_subtiled is 2308 in pairs too, which exponentials and the tensor
-core set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. fa_bwd_subtiled has tiles of
-64 rows.
+core set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. FlashAttention-4 computes causal
+attention in single blocks too. fa_bwd_subtiled has tiles of 64 rows.
 
 With `--polynomial-exp2` the search has five forms of a loop to schedule. The values are as accurate as those
 of the instruction (1.17 ulp; CUDA documents 2 for `exp2f`), but not the same bits, so it is off unless given.
