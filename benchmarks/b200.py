@@ -139,8 +139,8 @@ FMUL2 or FFMA2, which computes two elements in one instruction, counts for two o
 all. What one warp of a group executes alone, such as a wait before it issues an MMA, counts on these units as
 an average.
 The rows are of one run with one version of the code. None is more than a tenth above what is in parentheses
-(`benchmarks/b200.py` fails where one is). `straight` has none: its loops have as many iterations as stages,
-so that ptxas leaves no steady state.
+(`benchmarks/b200.py` fails where one is). `straight` and `resumed` have none: their first loops have as many
+iterations as stages, so that ptxas leaves no steady state.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""

@@ -140,7 +140,7 @@ BLACKWELL_FORMS = (
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
     *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled", "accrued"),
-    *("odd_columns", "narrowed", "wrapped_e4m3", "matmul_outer_tf32"),
+    *("odd_columns", "narrowed", "wrapped_e4m3", "matmul_outer_tf32", "resumed"),
     *BLACKWELL_ONLY,
 )
 PAIRED = tuple(
