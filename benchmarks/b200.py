@@ -73,10 +73,10 @@ those of the same source built for sm_103a are in the next column. MMAs of int8 
 ptxas warn of none. Warps are those of each group.
 
 Errors are relative. The first is that of one tile, to a direct execution of the TTGIR. That in float64 is the
-largest of several tiles, ragged ones among them, to what the kernel is to compute in float64 from its
-operands as they lie in memory, with asynchronous operations as late as possible and in two random orders
-(tests/kernels/double_precision.py): what is left is the rounding of the result, and of weights, to their
-types. Where it is missing, a test compares the kernel with the TTGIR alone, at ragged ends too.
+largest of two shapes with several tiles, ragged ones among them, to what the kernel is to compute in float64
+from its operands as they lie in memory, with asynchronous operations as late as possible and in two random
+orders (tests/kernels/double_precision.py): what is left is the rounding of the result, and of weights, to
+their types. Where it is missing, a test compares the kernel with the TTGIR alone, at ragged ends too.
 
 | kernel | warps | interval | predicted | TFLOP/s | registers | spills | sm_103a | error | float64 | hazards |
 | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- | --- |"""
@@ -139,8 +139,8 @@ FMUL2 or FFMA2, which computes two elements in one instruction, counts for two o
 all. What one warp of a group executes alone, such as a wait before it issues an MMA, counts on these units as
 an average.
 The rows are of one run with one version of the code. None is more than a tenth above what is in parentheses
-(`benchmarks/b200.py` fails where one is). `straight` has none: its loops have as many iterations as stages,
-so that ptxas leaves no steady state.
+(`benchmarks/b200.py` fails where one is). `straight` and `resumed` have none: their first loops have as many
+iterations as stages, so that ptxas leaves no steady state.
 
 | kernel | group | {units} | all |
 | --- | --- |{lines} --- |"""
@@ -204,8 +204,8 @@ ISA), so that this MMA can not stay one of a single block. What a rule for it ne
 
 In fa_fwd_causal the blocks of a pair have different numbers of iterations. A pair would wait for the longer
 one and win nothing: the interval of fa_fwd_subtiled is 2308 in pairs too, which exponentials and the tensor
-core set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. fa_bwd_subtiled has tiles of
-64 rows.
+core set and not B, and 2705 cycles are predicted of it alone, 2696 in pairs. FlashAttention-4 computes causal
+attention in single blocks too. fa_bwd_subtiled has tiles of 64 rows.
 
 With `--polynomial-exp2` the search has five forms of a loop to schedule. The values are as accurate as those
 of the instruction (1.17 ulp; CUDA documents 2 for `exp2f`), but not the same bits, so it is off unless given.

@@ -297,6 +297,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.split_branches import split_branches
     from twill.extract.rewrite.stored_values import forwarded
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
+    from twill.extract.rewrite.turned_loads import turned_loads
     from twill.extract.rewrite.view_accumulators import apart
     from twill.extract.rewrite.whole_reductions import by_dimensions
 
@@ -307,7 +308,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     )
     looped = pointer_offsets(computed_in_place(predicated(in_loops(split_branches(kept(flat))))))
     plain = without_tensor_copies(loaded_in_place(from_iteration(looped)))
-    addressed = lanes_down_rows(own_offsets(copied_loads(plain)))
+    addressed = lanes_down_rows(own_offsets(copied_loads(turned_loads(plain))))
     alike = loaded_as_read(carried_as_added(addressed))
     settled = on_the_device(loaded_late(alike) if late else loaded_early(alike))
     return literal_layouts(settled, everywhere=everywhere, vectors=settled.num_warps < WARPS)

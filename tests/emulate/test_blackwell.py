@@ -8,8 +8,8 @@ import pytest
 
 from tests.emulate.compiled import few
 from tests.kernels.builds import build, numbers
-from tests.kernels.double_precision import PLAIN, SCALED, errors, scaled_error
-from tests.kernels.programs import BLACKWELL, BLOCK_SCALED, BRAIN, PADDED, PAIRED, PASSED, program
+from tests.kernels.double_precision import PLAIN, SCALED, errors, scaled_error, scaled_sizes
+from tests.kernels.programs import BLACKWELL, BRAIN, PADDED, PASSED, program
 from twill.emulate.build import Request, execute, prepared, run, wrong
 
 pytestmark = pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
@@ -76,12 +76,7 @@ def test_accumulators_are_scaled_where_maxima_grow(kernel: str, sizes: tuple[int
 
 
 @pytest.mark.parametrize(
-    ("kernel", "sizes"),
-    [
-        *((f"{name}.sm100", sizes) for name in BLOCK_SCALED for sizes in ((128, 256, 1024), (208, 320, 352))),
-        *((name, (208, 320, 352)) for name in PAIRED if name in SCALED and name.startswith("matmul")),
-        *((name, (256, 512, 1024)) for name in SCALED if name.startswith("gemm")),
-    ],
+    ("kernel", "sizes"), [(name, sizes) for name in SCALED for sizes in scaled_sizes(name)]
 )
 def test_block_scaled_dots_in_double_precision(kernel: str, sizes: tuple[int, int, int]) -> None:
     """Whole tiles and ragged ones in all three dimensions."""

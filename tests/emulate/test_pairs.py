@@ -103,8 +103,9 @@ def test_without_waiting_for_the_second_block_a_hazard_is_found(
 )
 def test_a_launch_with_an_odd_number_of_tiles_is_refused(kernel: str, one: Request) -> None:
     """Programs along x; rows of tiles, from which the programs' order follows."""
-    with pytest.raises(TwillError, match="launch"):
+    with pytest.raises(TwillError, match="launch") as refused:
         run(build(kernel), one)
+    assert "even" in (refused.value.help or "")
 
 
 def test_half_of_b_is_loaded() -> None:

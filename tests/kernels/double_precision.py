@@ -2,7 +2,7 @@
 they lie in memory."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import sqrt
 
 import numpy as np
@@ -18,6 +18,8 @@ Numbers = Mapping[str, float]
 Arrays = Mapping[str, Array]
 Results = Mapping[str, Array]
 Triple = tuple[int, int, int]
+Made = Callable[[Numbers, np.random.Generator], Arrays]
+Expected = Callable[[Numbers, Arrays], Results]
 LOG2_E = 1.4426950408889634
 WIDTH = 128
 """Of a head."""
@@ -29,16 +31,16 @@ class Case:
 
     numbers: Numbers
     grid: Triple
-    made: Callable[[Numbers, np.random.Generator], Arrays]
+    made: Made
     """Operands, in float64."""
-    expected: Callable[[Numbers, Arrays], Results]
+    expected: Expected
     """From the operands as they were rounded: the arrays that the kernel writes to, in float64."""
 
 
 # --- matrix products --------------------------------------------------------------------------------------
 
 
-def _operands(*names: str) -> Callable[[Numbers, np.random.Generator], Arrays]:
+def _operands(*names: str) -> Made:
     """The first has M rows, the others N, all of K."""
 
     def made(numbers: Numbers, random: np.random.Generator) -> Arrays:
@@ -116,23 +118,47 @@ def _backward(numbers: Numbers, arrays: Arrays) -> Results:
 
 _WHOLE = {"M": 256, "N": 512, "K": 200}
 """Two tiles by two, of which the last along K is not whole."""
+_FEW = {"M": 256, "N": 256, "K": 24}
+"""One iteration, less than a tile."""
 _RAGGED = {"M": 208, "N": 320, "K": 208}
+_NARROW = {"M": 144, "N": 96, "K": 400}
 _LONG = {"heads": 1, "length": 512, "scale": 1 / sqrt(WIDTH)}
 _SHORT = {"heads": 2, "length": 256, "scale": 1 / sqrt(WIDTH)}
-_MATMUL = Case(_RAGGED, (2, 3, 1), _operands("a", "b"), _product)
-CASES: Mapping[str, Case] = {
-    "gemm": Case(_WHOLE, (4, 1, 1), _operands("a", "b"), _product),
-    "gemm_persistent": Case(_WHOLE, (2, 1, 1), _operands("a", "b"), _product),
-    "dual_gemm": Case({**_WHOLE, "N": 256}, (4, 1, 1), _operands("a", "gate", "up"), _gated),
-    "gemm_reduction": Case(_WHOLE, (4, 1, 1), _operands("a", "b"), _reduction),
-    "fa_fwd": Case(_SHORT, (2, 2, 1), _queries, _forward),
-    "fa_fwd_subtiled": Case(_LONG, (2, 1, 1), _queries, _forward),
-    "fa_fwd_subtiled_polynomial": Case(_SHORT, (1, 2, 1), _queries, _forward),
-    "fa_fwd_subtiled_bf16": Case(_SHORT, (1, 2, 1), _queries, _forward),
-    "fa_fwd_causal": Case(_LONG, (2, 1, 1), _queries, _causal),
-    "fa_bwd": Case(_SHORT, (2, 2, 1), _slopes, _backward),
-    "fa_bwd_bf16": Case(_SHORT, (2, 2, 1), _slopes, _backward),
-    "fa_bwd_subtiled": Case(_SHORT, (2, 2, 1), _slopes, _backward),
+
+
+def _products(made: Made, expected: Expected, columns: int = 256) -> tuple[Case, ...]:
+    """Of examples, whose tiles are whole but along K: two by two, and two in a column."""
+    whole = {**_WHOLE, "N": 2 * columns}
+    return Case(whole, (4, 1, 1), made, expected), Case({**_FEW, "N": columns}, (2, 1, 1), made, expected)
+
+
+def _attention(made: Made, expected: Expected, rows: int) -> tuple[Case, ...]:
+    """Of examples with so many rows in a thread block: two heads, and twice the keys and queries of one."""
+    return tuple(
+        Case(sizes, (int(sizes["length"]) // rows, int(sizes["heads"]), 1), made, expected)
+        for sizes in (_SHORT, _LONG)
+    )
+
+
+_MATMUL = tuple(
+    Case(sizes, grid, _operands("a", "b"), _product)
+    for sizes, grid in ((_RAGGED, (2, 3, 1)), (_NARROW, (2, 1, 1)))
+)
+CASES: Mapping[str, tuple[Case, ...]] = {
+    "gemm": _products(_operands("a", "b"), _product),
+    "gemm_persistent": tuple(
+        replace(one, grid=(2, 1, 1)) for one in _products(_operands("a", "b"), _product)
+    ),
+    "dual_gemm": _products(_operands("a", "gate", "up"), _gated, 128),
+    "gemm_reduction": _products(_operands("a", "b"), _reduction),
+    "fa_fwd": _attention(_queries, _forward, 128),
+    "fa_fwd_subtiled": _attention(_queries, _forward, 256),
+    "fa_fwd_subtiled_polynomial": _attention(_queries, _forward, 256),
+    "fa_fwd_subtiled_bf16": _attention(_queries, _forward, 256),
+    "fa_fwd_causal": _attention(_queries, _causal, 256),
+    "fa_bwd": _attention(_slopes, _backward, 128),
+    "fa_bwd_bf16": _attention(_slopes, _backward, 128),
+    "fa_bwd_subtiled": _attention(_slopes, _backward, 128),
     **dict.fromkeys(("matmul_bf16", "matmul_e4m3", "matmul_tf32"), _MATMUL),
 }
 """By kernel; clusters of two thread blocks compute the same."""
@@ -155,13 +181,13 @@ def largest(kernel: str, schedules: int) -> float | None:
     compared here. Raises ValueError for one that rounding does not explain."""
     if kernel not in (*PLAIN, *SCALED):
         return None
-    whole = kernel.removesuffix(".sm100").removesuffix("_pairs") in SCALED_EXAMPLES
-    sizes = (256, 512, 1024) if whole else (_RAGGED["M"], _RAGGED["N"], 352)
     found = [
         one
         for schedule in range(schedules)
         for one in (
-            errors(kernel, schedule).values() if kernel in PLAIN else [scaled_error(kernel, *sizes, schedule)]
+            errors(kernel, schedule).values()
+            if kernel in PLAIN
+            else (scaled_error(kernel, *sizes, schedule) for sizes in scaled_sizes(kernel))
         )
     ]
     if any(error >= most for error, most in found):
@@ -169,10 +195,28 @@ def largest(kernel: str, schedules: int) -> float | None:
     return max(error for error, _ in found)
 
 
+def scaled_sizes(kernel: str) -> tuple[Triple, ...]:
+    """M, N and K of block-scaled products: whole tiles, and ragged ones in all three dimensions where the
+    kernel takes them."""
+    whole = kernel.removesuffix(".sm100").removesuffix("_pairs") in SCALED_EXAMPLES
+    return ((256, 512, 1024), (256, 256, 512)) if whole else ((256, 256, 1024), (208, 320, 352))
+
+
 def errors(kernel: str, schedule: int = 0) -> Mapping[str, tuple[float, float]]:
-    """Relative errors of the arrays that a kernel writes to, executed as PTX with asynchronous operations in
-    some order, each with the largest that rounding explains. Raises HazardError."""
-    made, case = build(kernel), CASES[kernel.removesuffix(".sm100").removesuffix("_pairs")]
+    """Relative errors of the arrays that a kernel writes to in each of its cases, executed as PTX with
+    asynchronous operations in some order, each with the largest that rounding explains. Raises
+    HazardError."""
+    cases = CASES[kernel.removesuffix(".sm100").removesuffix("_pairs")]
+    launched = [one for one in cases if kernel not in PAIRED or one.grid[0] % 2 == 0]
+    return {
+        f"{name} of {dict(case.numbers)}": error
+        for case in launched
+        for name, error in _errors(kernel, case, schedule).items()
+    }
+
+
+def _errors(kernel: str, case: Case, schedule: int) -> Mapping[str, tuple[float, float]]:
+    made = build(kernel)
     types = {one.name: one.type.removeprefix("*") for one in made.manifest.arguments}
     given = case.made(case.numbers, np.random.default_rng(schedule))
     raw = {name: _stored(array, types[name]) for name, array in given.items()}
@@ -215,8 +259,12 @@ FORMATS = {
     "matmul_mxfp8_outer": ("e4m3", "e4m3", 32),
     "matmul_mxfp4_mxfp8_copied": ("e2m1", "e4m3", 32),
     "matmul_mxfp8_mxfp4_across": ("e4m3", "e2m1", 32),
+    "matmul_mxfp8_mxfp4_turned": ("e4m3", "e2m1", 32),
 }
-OUTER = ("matmul_mxfp8_outer a", "matmul_mxfp8_outer b", "matmul_mxfp8_mxfp4_across b")
+OUTER = (
+    *("matmul_mxfp8_outer a", "matmul_mxfp8_outer b"),
+    *("matmul_mxfp8_mxfp4_across b", "matmul_mxfp8_mxfp4_turned b"),
+)
 """Operands that are contiguous along their rows in global memory, not along K."""
 PITCH = 48
 """Scale factors from row to row, where a kernel loads them row by row."""

@@ -2413,6 +2413,26 @@ def matmul_scaled_outer(
 
 
 @triton.jit
+def matmul_scaled_turned(
+    a, b, c, a_scales, M, N, K, pitch, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a * a_scales) @ (b * right) of e4m3 and e2m1, as `matmul_scaled_loaded`: two rows of b in a byte, which TMA loads."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [K // 2, N], [N, 1], [BLOCK_K // 2, BLOCK_N])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    m, n, k = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N), tl.arange(0, BLOCK_K // 32)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        at = (i * (BLOCK_K // 32) + k)[None, :]
+        left = tl.load(a_scales + m[:, None] * pitch + at, mask=m[:, None] < M)
+        right = (127 + (n[:, None] + at) % 2).to(tl.uint8)
+        x, y = a_desc.load([row, i * BLOCK_K]), b_desc.load([i * (BLOCK_K // 2), col])
+        acc = tl.dot_scaled(x, left, "e4m3", y, right, "e2m1", acc)
+    c_desc.store([row, col], acc)
+
+
+@triton.jit
 def matmul_scaled_copied(
     a, b, c, a_scales, M, N, K, pitch, LEFT: tl.constexpr, RIGHT: tl.constexpr, LEFT_PACK: tl.constexpr,
     RIGHT_PACK: tl.constexpr, ACROSS: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
@@ -2462,6 +2482,17 @@ TWILL = {
     "matmul": {**HALF, **SIZES, **TILE},
     "matmul_into": {**HALF, **SIZES, **TILE, "BLOCK_N": 64, "num_warps": 4, "ACC": tl.float16},
     "matmul_outer": {**dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", **SIZES, **TILE, "BLOCK_K": 128},
+    "matmul_scaled_turned": {
+        "a": "*fp8e4nv:16",
+        "b": "*u8:16",
+        "c": "*fp32:16",
+        "a_scales": "*u8:16",
+        **SIZES,
+        "pitch": "i32:16",
+        **TILE,
+        "BLOCK_K": 128,
+        "num_warps": 4,
+    },
     "matmul_scaled_outer": {
         **dict.fromkeys("ab", "*fp8e4nv:16"),
         "c": "*fp32:16",
@@ -3093,6 +3124,8 @@ VARIANTS = {
         },
     ),
     "matmul_outer": ("matmul_outer", {}),
+    "matmul_outer_tf32": ("matmul_outer", {**dict.fromkeys("ab", "*fp32:16"), "BLOCK_K": 32}),
+    "matmul_mxfp8_mxfp4_turned": ("matmul_scaled_turned", {}),
     "matmul_mxfp8_outer": ("matmul_scaled_outer", {}),
     "matmul_mxfp4_mxfp8_copied": (
         "matmul_scaled_copied",

@@ -76,6 +76,7 @@ FORMS = (
     *("settled", "accrued", "lengths_of_rows", "unaligned", "retyped"),
     *("pointers_two_warps", "pointers_one_warp", "pointers_16", "queries_16", "matmul_32"),
     "queries_across",
+    "matmul_outer_tf32",
     "walled",
     "ahead",
     *("matmul_32_tf32", "matmul_32_e4m3", "matmul_32_integer", "matmul_32_half"),
@@ -126,7 +127,7 @@ PADDED = ("matmul_mxfp8_mxfp4", "matmul_mxfp4_mxfp8")
 """Of 4-bit floats beside 8-bit ones that TMA pads in shared memory."""
 BY_ROW = (
     *("matmul_mxfp8_loaded", "matmul_mxfp8_outer"),
-    *("matmul_mxfp4_mxfp8_copied", "matmul_mxfp8_mxfp4_across"),
+    *("matmul_mxfp4_mxfp8_copied", "matmul_mxfp8_mxfp4_across", "matmul_mxfp8_mxfp4_turned"),
 )
 """Products that load scale factors row by row, and compute others."""
 BLOCK_SCALED = ("matmul_mxfp8", "matmul_mxfp4", "matmul_nvfp4", *PADDED, *BY_ROW)
@@ -139,7 +140,7 @@ BLACKWELL_FORMS = (
     *("continued", "continued_scaled", "matmul_low", "biased_low", "queries_low"),
     *("straight", "guarded", "skipping", "stacked", "flattened", "overwritten", "handed_on", "retained"),
     *("matmul_wide", "matmul_half", "matmul_half_low", "matmul_integer", "matmul_integer_low", "settled", "accrued"),
-    *("odd_columns", "narrowed", "wrapped_e4m3"),
+    *("odd_columns", "narrowed", "wrapped_e4m3", "matmul_outer_tf32", "resumed"),
     *BLACKWELL_ONLY,
 )
 PAIRED = tuple(

@@ -3,9 +3,12 @@
 import pytest
 
 from tests.kernels.programs import program
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
+from twill.inputs import Inputs
 from twill.ir.operands import ONCE
 from twill.ir.program import Program
-from twill.ir.statements import Compute, walk
+from twill.ir.statements import Compute, Statement, StoreTile, walk
 from twill.ops.table import role
 from twill.simulate.check import check
 
@@ -27,3 +30,20 @@ def test_two_accumulators_are_loaded_one_after_the_other(kernel: str) -> None:
     made = program(kernel)
     assert not kept(made)
     assert any(run.values for run in check(made, lambda what: None).runs)
+
+
+def test_sub_tiles_of_a_group_are_stored_one_after_the_other() -> None:
+    """What is computed from the second one's accumulator waits too: 256 columns of both are too many
+    registers for a thread."""
+    pytest.importorskip("triton")
+    sizes = (("BLOCK_M", "256"), ("BLOCK_N", "256"))
+    inputs = Inputs("examples/kernels.py:gemm", arch="sm100", settings=sizes, subtile=2)
+    made = generate(inputs, GenerateOptions(time_limit=10, check=False)).program
+    stored = next(group.body for group in made.groups if any(isinstance(it, StoreTile) for it in group.body))
+    words = [type(it) for it in stored if isinstance(it, StoreTile) or reads_accumulators(made, it)]
+    assert words == [Compute, StoreTile] * 2
+
+
+def reads_accumulators(made: Program, statement: Statement) -> bool:
+    ops = statement.ops if isinstance(statement, Compute) else ()
+    return any(role(made.op(index)) == "tensor_memory_load" for index in ops)

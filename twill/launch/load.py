@@ -117,7 +117,7 @@ class Kernel:
         if status:
             text = self.runtime.text(status) if self.runtime else f"CUDA error {status}"
             raise TwillError(
-                f"the launch of {self.manifest.name} failed with {text}", help=_ADVICE.get(status)
+                f"the launch of {self.manifest.name} failed with {text}", help=ADVICE.get(status)
             )
 
     def _device(self, passed: Sequence[Passed]) -> int | None:
@@ -138,7 +138,7 @@ class Kernel:
         return next(iter(devices), None)
 
 
-_ADVICE = {
+ADVICE = {
     1: "a kernel of pairs of thread blocks (--pairs) needs even numbers of tiles",
     9: "a kernel of pairs of thread blocks (--pairs) needs an even first size of the grid",
     100: "there is no GPU",

@@ -63,6 +63,7 @@ def assembled(draft: Draft) -> Draft:
         notes=(
             *_notes(plan.loops, memory),
             *_loads_through_registers(code, plan.loops),
+            *_turned_by_threads(code),
             *_tensor_notes(plan, barriers),
             *plan.reasons,
         ),
@@ -96,12 +97,24 @@ def _tensor_tiles(plan: Plan) -> tuple[TensorTile, ...]:
 
 
 def _tensor_notes(plan: Plan, barriers: Sequence[DependenceBarrier]) -> Iterable[str]:
-    for tile in sorted(_tensor_tiles(plan), key=lambda tile: (tile.column, tile.id)):
-        last = tile.column + tile.columns * tile.buffers - 1
+    tiles = sorted(_tensor_tiles(plan), key=lambda tile: (tile.column, tile.id))
+    for tile in tiles:
+        last = _end(tile) - 1
         several = f", {tile.buffers} buffers" if tile.buffers > 1 else ""
-        yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}"
+        others = [one.id for one in tiles if one is not tile and _overlap(one, tile)]
+        shared = f", shared with {' and '.join(others)}" if others else ""
+        yield f"tensor memory {tile.id}: columns {tile.column} to {last}{several}{shared}"
     for one in barriers:
         yield f"{one.id}: {one.reason}, {one.depth} mbarriers, group {one.signaller} to {one.waiter}"
+
+
+def _end(tile: TensorTile) -> int:
+    return tile.column + tile.columns * tile.buffers
+
+
+def _overlap(one: TensorTile, other: TensorTile) -> bool:
+    """Whether two tiles lie in the same columns, at different times."""
+    return one.column < _end(other) and other.column < _end(one)
 
 
 def _body(
@@ -197,6 +210,17 @@ def _loads_through_registers(code: Code, parts: Sequence[PlannedLoop]) -> Iterab
         op = code.ops[index]
         accesses = f"in accesses of {code.copies[index]} bytes, {_cycles(parts, op)}"
         yield f"{_named(op)} passes through registers {accesses}: {why_not(AxisAnalysis(code.function), op)}"
+
+
+def _turned_by_threads(code: Code) -> Iterable[str]:
+    """Loads whose tiles `extract.rewrite.turned_loads` copies."""
+    for op in code.ops.values():
+        if role(op) != "select" or op.operands[1] is not op.operands[2]:
+            continue
+        maker = code.ops.get(op.operands[1].producer or 0)
+        buffered = any(role(user) == "alloc" for user in code.users.get(op.result.id, ()))
+        if buffered and maker is not None and role(maker) == "tma_load":
+            yield f"{_named(maker)} is turned by threads: its MMA reads operands contiguous along K alone"
 
 
 def _named(op: Op) -> str:

@@ -30,7 +30,7 @@ from twill.ir.statements import (
     inner,
     walk,
 )
-from twill.ops.table import role
+from twill.ops.table import is_elementwise, role
 from twill.warp import alternating
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import (
@@ -148,15 +148,30 @@ def _block(body: Body, block: Block, *, repeated: bool) -> tuple[Statement, ...]
 
 
 def _sunk(body: Body, ops: Sequence[Op]) -> Sequence[Op]:
-    """The operations with each load from tensor memory right before the first one that reads it: until then
-    the tile takes no registers. It stays before what may write tensor memory, or waits."""
-    order = list(ops)
-    for load in [op for op in reversed(ops) if role(op) == "tensor_memory_load" and not op.regions]:
-        at = next(i for i, op in enumerate(order) if op.index == load.index)
-        results = {value.id for value in load.results}
-        end = next((i for i, op in enumerate(order) if i > at and _stops(body, op, results)), at + 1)
-        order[at:end] = [*order[at + 1 : end], load]
+    """The operations with each load from tensor memory, and what is computed from it alone for each element,
+    right before the first one that reads it: until then the tile takes no registers. A load stays before
+    what may write tensor memory, or waits."""
+    order, late = list(ops), set[int]()
+    for op in ops:
+        loaded_late = any(value.id in late for value in op.operands)
+        if _reads_tensor_memory(op) or (loaded_late and (is_elementwise(op) or role(op) == "layout")):
+            late |= {value.id for value in op.results}
+    for one in [op for op in reversed(ops) if any(value.id in late for value in op.results)]:
+        at = next(i for i, op in enumerate(order) if op.index == one.index)
+        results = {value.id for value in one.results}
+        stops = _stops if _reads_tensor_memory(one) else _uses
+        end = next((i for i, op in enumerate(order) if i > at and stops(body, op, results)), at + 1)
+        order[at:end] = [*order[at + 1 : end], one]
     return order
+
+
+def _reads_tensor_memory(op: Op) -> bool:
+    return role(op) == "tensor_memory_load" and not op.regions
+
+
+def _uses(body: Body, op: Op, results: Set[int]) -> bool:
+    """Whether what is computed from such a load stays in front of an operation."""
+    return bool(op.regions) or any(value.id in results for value in captured(op))
 
 
 def _stops(body: Body, op: Op, results: Set[int]) -> bool:
@@ -168,8 +183,7 @@ def _stops(body: Body, op: Op, results: Set[int]) -> bool:
         "yield",
         "return",
     )
-    reads = any(value.id in results for value in captured(op))
-    return touched or reads or bool(op.regions) or op.index in body.barriers
+    return touched or op.index in body.barriers or _uses(body, op, results)
 
 
 def _arithmetic(body: Body, op: Op) -> bool:

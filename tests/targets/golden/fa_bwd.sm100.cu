@@ -9,13 +9,13 @@
 // channel local_alloc_8: 1 slots of 32768 bytes, group 1 to (2,)
 // buffer local_alloc_8.staging: 32768 bytes, in the slots of local_alloc_8: read by the MMA whose result is stored, and no other
 // buffer y.staging: 32768 bytes, in the slots of y: loaded once, read by this group alone, whose loops are over
-// tensor memory slopes_9: columns 0 to 127
-// tensor memory weights_7: columns 0 to 127
+// tensor memory slopes_9: columns 0 to 127, shared with weights_7
+// tensor memory weights_7: columns 0 to 127, shared with slopes_9
 // tensor memory dz: columns 128 to 255
 // tensor memory dy: columns 256 to 383
-// tensor memory dy_51: columns 384 to 447
-// tensor memory result: columns 384 to 511
-// tensor memory dz_50: columns 448 to 511
+// tensor memory dy_51: columns 384 to 447, shared with result
+// tensor memory result: columns 384 to 511, shared with dy_51 and dz_50
+// tensor memory dz_50: columns 448 to 511, shared with result
 // dependence0: get.result_54 after dot.10, 1 mbarriers, group 2 to 1
 // dependence1: get.slopes_46 after dot.slopes_41, 1 mbarriers, group 2 to 1
 // dependence2: get.weights_31 after dot.weights_30, 1 mbarriers, group 2 to 1

@@ -15,16 +15,16 @@
 // buffer staging2: 32768 bytes, of its own
 // tensor memory dy: columns 0 to 127
 // tensor memory dz: columns 128 to 255
-// tensor memory result: columns 256 to 383
-// tensor memory result_17: columns 256 to 383
-// tensor memory weights_11: columns 256 to 319
-// tensor memory dy_61: columns 320 to 351
-// tensor memory dz_60: columns 352 to 383
-// tensor memory dy_86: columns 384 to 415
-// tensor memory slopes_13: columns 384 to 447
-// tensor memory slopes_9: columns 384 to 447
-// tensor memory dz_85: columns 448 to 479
-// tensor memory weights_7: columns 448 to 511
+// tensor memory result: columns 256 to 383, shared with result_17 and weights_11 and dy_61 and dz_60
+// tensor memory result_17: columns 256 to 383, shared with result and weights_11 and dy_61 and dz_60
+// tensor memory weights_11: columns 256 to 319, shared with result and result_17
+// tensor memory dy_61: columns 320 to 351, shared with result and result_17
+// tensor memory dz_60: columns 352 to 383, shared with result and result_17
+// tensor memory dy_86: columns 384 to 415, shared with slopes_13 and slopes_9
+// tensor memory slopes_13: columns 384 to 447, shared with dy_86 and slopes_9
+// tensor memory slopes_9: columns 384 to 447, shared with dy_86 and slopes_13
+// tensor memory dz_85: columns 448 to 479, shared with weights_7
+// tensor memory weights_7: columns 448 to 511, shared with dz_85
 // dependence0: get.result_91 after dot.13, 1 mbarriers, group 1 to 2
 // dependence1: get.result_93 after dot.16, 1 mbarriers, group 1 to 2
 // dependence2: get.slopes_56 after dot.slopes_51, 1 mbarriers, group 1 to 2

@@ -9,14 +9,14 @@
 // buffer x0_10.staging: 32768 bytes, in the slots of x0_10: loaded once, read by this group alone, whose loops are over
 // buffer x1_12.staging: 32768 bytes, in the slots of x1_12: loaded once, read by this group alone, whose loops are over
 // tensor memory acc0: columns 0 to 127
-// tensor memory acc1_100: columns 128 to 191
-// tensor memory acc1_92: columns 128 to 191
-// tensor memory scores0: columns 128 to 255
-// tensor memory scores0_33: columns 128 to 255
-// tensor memory acc0_83: columns 256 to 319
-// tensor memory acc0_91: columns 256 to 319
-// tensor memory scores1: columns 256 to 383
-// tensor memory scores1_35: columns 256 to 383
+// tensor memory acc1_100: columns 128 to 191, shared with acc1_92 and scores0 and scores0_33
+// tensor memory acc1_92: columns 128 to 191, shared with acc1_100 and scores0 and scores0_33
+// tensor memory scores0: columns 128 to 255, shared with acc1_100 and acc1_92 and scores0_33
+// tensor memory scores0_33: columns 128 to 255, shared with acc1_100 and acc1_92 and scores0
+// tensor memory acc0_83: columns 256 to 319, shared with acc0_91 and scores1 and scores1_35
+// tensor memory acc0_91: columns 256 to 319, shared with acc0_83 and scores1 and scores1_35
+// tensor memory scores1: columns 256 to 383, shared with acc0_83 and acc0_91 and scores1_35
+// tensor memory scores1_35: columns 256 to 383, shared with acc0_83 and acc0_91 and scores1
 // tensor memory acc1: columns 384 to 511
 // dependence0: dot.scores1_57 after dot.acc0_90 of +2 iterations, 1 mbarriers, group 6 to 5
 // dependence1: put.acc0_83 after dot.acc0_90 of +1 iterations, 1 mbarriers, group 6 to 1

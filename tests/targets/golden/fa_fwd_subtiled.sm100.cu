@@ -9,11 +9,11 @@
 // buffer x0.staging: 32768 bytes, in the slots of x0: loaded once, read by this group alone, whose loops are over
 // buffer x1.staging: 32768 bytes, in the slots of x1: loaded once, read by this group alone, whose loops are over
 // tensor memory acc0: columns 0 to 127
-// tensor memory acc0_54: columns 128 to 191
-// tensor memory scores1: columns 128 to 255
+// tensor memory acc0_54: columns 128 to 191, shared with scores1
+// tensor memory scores1: columns 128 to 255, shared with acc0_54
 // tensor memory acc1: columns 256 to 383
-// tensor memory acc1_63: columns 384 to 447
-// tensor memory scores0: columns 384 to 511
+// tensor memory acc1_63: columns 384 to 447, shared with scores0
+// tensor memory scores0: columns 384 to 511, shared with acc1_63
 // dependence0: dot.scores1_28 after dot.acc0_61 of +1 iterations, 1 mbarriers, group 6 to 5
 // dependence1: update.acc0_60 after dot.acc0_61 of +1 iterations, 1 mbarriers, group 6 to 3
 // dependence2: dot.scores0_27 after dot.acc1_70 of +2 iterations, 1 mbarriers, group 6 to 4

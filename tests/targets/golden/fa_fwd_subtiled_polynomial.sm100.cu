@@ -8,11 +8,11 @@
 // channel shrink_51: 1 slots of 1024 bytes, group 3 to (4,)
 // buffer staging2: 16384 bytes, of its own
 // buffer staging3: 16384 bytes, of its own
-// tensor memory acc0_54: columns 0 to 63
-// tensor memory scores1: columns 0 to 127
+// tensor memory acc0_54: columns 0 to 63, shared with scores1
+// tensor memory scores1: columns 0 to 127, shared with acc0_54
 // tensor memory acc0: columns 128 to 255
-// tensor memory acc1_63: columns 256 to 319
-// tensor memory scores0: columns 256 to 383
+// tensor memory acc1_63: columns 256 to 319, shared with scores0
+// tensor memory scores0: columns 256 to 383, shared with acc1_63
 // tensor memory acc1: columns 384 to 511
 // dependence0: update.acc0_60 after dot.acc0_61 of +1 iterations, 1 mbarriers, group 1 to 4
 // dependence1: put.acc1_63 after dot.acc1_70 of +1 iterations, 1 mbarriers, group 1 to 3

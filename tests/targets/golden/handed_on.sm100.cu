@@ -3,8 +3,8 @@
 // channel s_22_s_24: 6 slots of 24576 bytes, group 0 to (2,)
 // channel acc_17: 8 slots of 8192 bytes, group 0 to (2,)
 // buffer staging1: 16384 bytes, of its own
-// tensor memory acc_16: columns 0 to 95, 3 buffers
-// tensor memory s: columns 0 to 63
+// tensor memory acc_16: columns 0 to 95, 3 buffers, shared with s
+// tensor memory s: columns 0 to 63, shared with acc_16
 // tensor memory acc: columns 96 to 159
 // dependence0: put.acc_16 after dot.acc_19 of +3 iterations, 3 mbarriers, group 2 to 1
 // dependence1: dot.acc_19 after put.acc_16, 3 mbarriers, group 1 to 2

@@ -15,6 +15,7 @@ from typing import Any
 
 from twill.diagnostics import TwillError
 from twill.emulate.module import Module, load
+from twill.launch.load import ADVICE
 
 _RUNTIME = Path(__file__).with_name("runtime.cpp")
 LIBRARY = "host.so"
@@ -64,7 +65,7 @@ class Host:
         library.twill_emulate_memory(ctypes.c_void_p(memory[0]), ctypes.c_size_t(memory[1]))
         status = library[function](*arguments)
         if status:
-            raise TwillError(f"{function} gives the error {status}")
+            raise TwillError(f"{function} gives the error {status}", help=ADVICE.get(status))
         return found
 
     def _launched(self, name: bytes, extents: Any, shared: int, most: int, arguments: Any) -> Launched:

@@ -115,7 +115,8 @@ def _staying(stretch: tuple[Op, ...], shared: set[int]) -> tuple[Op, ...]:
     for op in stretch:
         used = {value.id for one in (op, *op.inner()) for value in one.operands}
         own = op.index in needed and _begins(op)
-        if op.index in shared and not used & made and (role(op) == "alloc" or _moves(op, ordered=ordered)):
+        allocates = role(op) in ("alloc", "tensor_memory_alloc")
+        if op.index in shared and not used & made and (allocates or _moves(op, ordered=ordered)):
             continue
         if own or used & made or not _moves(op, ordered=ordered):
             made |= {value.id for value in op.results}

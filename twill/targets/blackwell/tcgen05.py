@@ -285,7 +285,9 @@ def _majors(program: Program, dot: Op, a: Shared | str, b: Shared, bits: str) ->
     empty where all elements have 8 or 16 (PTX ISA, "Transpose and Negate operation")."""
     outer = (isinstance(a, Shared) and a.transposed, not b.transposed)
     if any(outer) and bits:
-        raise refuse(program, dot, f"operands of {bits} bits must be contiguous along K in shared memory")
+        listed = ": the PTX ISA lists no MMA that reads others" if bits == "4" else ""
+        text = f"operands of {bits} bits must be contiguous along K in shared memory{listed}"
+        raise refuse(program, dot, text)
     if outer[1] and b.bits == 8 and _shape(program, dot)[1] % _MN_MAJOR_BYTES[program.pairs]:
         raise refuse(program, dot, "B of 8 bits, contiguous along N, has too few columns")
     return ", ".join("true" if one else "false" for one in outer)
