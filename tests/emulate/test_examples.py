@@ -23,6 +23,7 @@ GIVEN = {
     "packed_rows": {"M": 12, "N": 128, "K": 192},
     "searched": {"groups": 5},
     "grouped": {"groups": 3, "N": 192, "K": 200},
+    "kindred": {"heads": 1},
     "flattened": {"M": 256, "N": 384},
     "flattened.sm100": {"M": 256, "N": 384},
     "alternating": {"M": 256},

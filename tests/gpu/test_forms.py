@@ -37,6 +37,7 @@ NUMBERS = {
     "which": 1,
     "taps": 2,
     "first": 8,
+    "heads": 1,
     "slope": 0.125,
     "stride": 256,
     "pitch": 256,
