@@ -144,7 +144,7 @@ def test_places_in_shared_memory_are_those_of_the_swizzle(bits: int, width: int)
         thread = SimpleNamespace(row=16 + lane // 4, lane=lane, column=2 * (lane % 4))
         for register in range(0, form.registers, 2):
             row, column = accumulator(form, thread, register)
-            assert evaluated(shared._pair(tile, form), width, thread, p=register // 2) == offset(
+            assert evaluated(shared.pair_place(tile, form), width, thread, p=register // 2) == offset(
                 tile, row, column
             )  # pyright: ignore
         for j in range(form.registers // 8 if bits == 16 else 0):

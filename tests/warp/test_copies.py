@@ -22,7 +22,7 @@ from twill.targets.cuda.copies import copies
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.register_loads import units
 from twill.targets.cuda.register_tiles import AnyPoint, Point
-from twill.targets.cuda.shared_tiles import copied, copy_places
+from twill.targets.cuda.tile_copies import copied, copy_places
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.targets.hopper import source
 

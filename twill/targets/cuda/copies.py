@@ -21,7 +21,8 @@ from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.row_numbers import Passed
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import PADDED, UNROLL, Shared, copy, filling_text, operand
+from twill.targets.cuda.shared_tiles import PADDED, UNROLL, Shared, operand
+from twill.targets.cuda.tile_copies import copy, filling_text
 from twill.warp.slot_tensors import bits
 
 WORD = 32

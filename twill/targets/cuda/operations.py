@@ -49,9 +49,7 @@ from twill.targets.cuda.register_tiles import (
     point,
 )
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import (
-    UNROLL,
-)
+from twill.targets.cuda.shared_tiles import UNROLL
 from twill.targets.cuda.stores import vector_load, vector_store
 from twill.targets.cuda.through_shared import convert
 from twill.targets.cuda.views import VIEWS

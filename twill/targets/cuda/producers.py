@@ -33,8 +33,9 @@ from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.row_numbers import Passed, Rows, passed, rows
 from twill.targets.cuda.scope import Form, Scope
-from twill.targets.cuda.shared_tiles import Shared, addressed, boxed, copied, copy, copy_places, filling_text
+from twill.targets.cuda.shared_tiles import Shared, addressed, boxed
 from twill.targets.cuda.through_shared import write_tile
+from twill.targets.cuda.tile_copies import copied, copy, copy_places, filling_text
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.dataflow import into_shared

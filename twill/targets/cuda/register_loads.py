@@ -27,7 +27,8 @@ from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_memory import place
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, filling_text
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed
+from twill.targets.cuda.tile_copies import filling_text
 from twill.warp.slot_tensors import bits
 
 LANES = 32

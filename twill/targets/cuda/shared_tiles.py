@@ -5,30 +5,22 @@ of the swizzle pattern (128, 64 or 32 bytes), all rows of one box before the nex
 and wgmma reads it (PTX ISA, shared memory matrix layout).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import prod
 
-import numpy as np
-
 from twill.ir.channels import SlotTensor
 from twill.ir.distribution import powers
-from twill.ir.loop import Bases, Encoding, Function, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Type
-from twill.ir.shared_places import places, run
-from twill.ops.axis_info import AxisAnalysis
+from twill.ir.loop import Bases, Encoding, NvmmaShared, Scalar, SharedLinear, Tensor, Type
+from twill.ir.shared_places import places
 from twill.ops.c import c_type
-from twill.ops.pointer_loads import filling
-from twill.ops.values import bits_of, element
-from twill.targets.cuda.bank_conflicts import Exchange, exchange
 from twill.targets.cuda.expressions import atom, plus, times
 from twill.targets.cuda.fragments import Fragment, layout
 from twill.targets.cuda.linear_memory import place
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 from twill.targets.cuda.register_tiles import (
-    Elements,
     Held,
-    Point,
     declaration,
     held,
     packed,
@@ -42,7 +34,7 @@ _PADDED_LINE = 128
 """4-bit floats of a line that TMA pads (CUDA driver API, cuTensorMapEncodeTiled)."""
 PADDED = 8
 """Bytes of 4-bit floats that lie side by side where others pad them."""
-_FEW = "#pragma unroll 4"
+FEW = "#pragma unroll 4"
 """Of a group that only moves data and has few registers."""
 
 
@@ -144,7 +136,7 @@ def boxed(address: str, shape: tuple[int, ...], dtype: Type, encoding: Encoding 
     return operand(address, shape, dtype, encoding)
 
 
-def _matrix(tile: Shared, form: Fragment) -> str:
+def matrix_place(tile: Shared, form: Fragment) -> str:
     """Bytes to this lane's row of sixteen columns of 16 bits, number j of a thread's registers, for stmatrix
     and ldmatrix."""
     per, line = tile.width // 32, form.band // 8
@@ -154,7 +146,7 @@ def _matrix(tile: Shared, form: Fragment) -> str:
     return f"{first} + {_swizzled(tile, row, 'thread.lane / 16 * 16', f'{j} % {per} * 32')}"
 
 
-def _pair(tile: Shared, form: Fragment, exchanged: str = "") -> str:
+def pair_place(tile: Shared, form: Fragment, exchanged: str = "") -> str:
     """Bytes to the two columns in registers 2 * p and 2 * p + 1; `exchanged` flips bits of it."""
     size = tile.bits // 8
     per, line = tile.width // (8 * size), form.band // 2
@@ -209,11 +201,11 @@ def _whole(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
     if tile.transposed or (tile.bits < 32 and not packed(type)):
         raise ValueError("is read element by element")
     if tile.bits == 16:
-        at = f"{name}_at + {_matrix(tile, form)}"
+        at = f"{name}_at + {matrix_place(tile, form)}"
         return [f"for (int j = 0; j < {form.registers // 8}; ++j) ldmatrix_x4({name}[j], {at});"]
     return [
         f"for (int p = 0; p < {form.registers // 2}; ++p)",
-        f"    load_shared({name}_at + {_pair(tile, form)}, {_two(name, tile, 'p')});",
+        f"    load_shared({name}_at + {pair_place(tile, form)}, {neighbours(name, tile, 'p')});",
     ]
 
 
@@ -221,8 +213,8 @@ def _elements(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str
     """Element by element."""
 
     def at(register: str) -> str:
-        row, column = _coordinates(form, register)
-        return f"shared_at<{c_type(type)}>({name}_at + {_element(tile, row, column)})"
+        row, column = coordinates(form, register)
+        return f"shared_at<{c_type(type)}>({name}_at + {byte_of(tile, row, column)})"
 
     if (pack := packed(type)) is None:
         return [f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    {name}[i_] = {at('i_')};"]
@@ -285,7 +277,7 @@ def matrix_rows(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
     return None
 
 
-def _element(tile: Shared, row: str, column: str) -> str:
+def byte_of(tile: Shared, row: str, column: str) -> str:
     """Bytes to an element."""
     if tile.transposed:
         row, column = column, row
@@ -303,12 +295,12 @@ def _place(tile: Shared, one: LinearPoint) -> str:
     both register and thread, their parts are found apart (`_divided`)."""
     one = one.lines()
     if tile.places or tile.padded:
-        return _element(tile, one.coordinate(0), one.coordinate(1))
+        return byte_of(tile, one.coordinate(0), one.coordinate(1))
     registers, threads = one.parts()
     own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
     row = own[1] if tile.transposed else own[0]
     if row % _PATTERN or any(a & b for a, b in zip(own, other, strict=True)):
-        return _element(tile, one.coordinate(0), one.coordinate(1))
+        return byte_of(tile, one.coordinate(0), one.coordinate(1))
     first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
     return _divided(tile, (first[0], first[1]), (second[0], second[1]))
 
@@ -331,232 +323,26 @@ def _divided(tile: Shared, registers: tuple[str, str], threads: tuple[str, str])
     return " + ".join([*boxes, *rows, f"(swizzle<{width}>({inside}){flipped})"])
 
 
-def stored(source: Held, tile: Shared, first: int = 0) -> list[str]:
-    """Write the columns of a tile in registers from `first` on, as many as the tile has. Pairs of 32 bits
-    are written in the order that spares bank conflicts (stmatrix has none). Raises ValueError where a line of
-    the pattern would be torn, and for elements of less than 32 bits that are not kept in pairs."""
-    if tile.padded:
-        raise ValueError("of 4-bit floats beside 8-bit ones is padded: it is stored element by element")
-    if isinstance(source.layout, Spread):
-        return _rows_stored(source, source.layout, tile, first)
-    if tile.bits < 32 and not source.pack:
-        raise ValueError("is stored element by element")
-    whole = source.fragment
-    part = Fragment(whole.axes, (whole.shape[0], tile.columns), whole.down, whole.across, copies=whole.copies)
-    if tile.bits == 16:
-        j = _from("j", whole, part, 8, first)
-        four = ", ".join(f"{source.name}[{j}][{i}]" for i in range(4))
-        body = f"stmatrix_x4({tile.address} + {_matrix(tile, part)}, {four});"
-        return [UNROLL, f"for (int j = 0; j < {part.registers // 8}; ++j)", f"    {body}"]
-    plain = _two(source.name, tile, _from("p", whole, part, 2, first))
-    how = exchange(tile.width, tile.bits // 8) if tile.bits == 32 else Exchange()
-    loop = f"for (int p = 0; p < {part.registers // 2}; ++p)"
-    if not how.row:
-        return [UNROLL, loop, f"    store_shared({tile.address} + {_pair(tile, part)}, {plain});"]
-    odd = f"thread.row / {how.row} % 2" if how.row > 1 else "thread.row % 2"
-    other = _two(source.name, tile, _from(f"(p ^ {how.bytes // 16})", whole, part, 2, first))
-    both = (f"{odd} ? {a} : {b}" for a, b in zip(other.split(", "), plain.split(", "), strict=True))
-    address = _pair(tile, part, f" ^ {odd} * {how.bytes}")
-    return [UNROLL, loop, f"    store_shared({tile.address} + {address}, {', '.join(both)});"]
-
-
-def stored_by_columns(source: Held, tile: Shared) -> list[str]:
-    """Write a tile of 16 bits whose columns lie one after the other. Raises ValueError as `loaded`."""
-    form = source.fragment
-    line = form.band // 8
-    j, band = ("j", "") if form.bands == 1 else (f"j % {line}", f" + j / {line} * {16 * form.down}")
-    row = f"{_row('thread.row', form)} - thread.lane / 4 + thread.lane / 8 % 2 * 8{band}"
-    part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
-    column = f"({j} * 16 + thread.lane / 16 * 8 + thread.lane % 8{part})"
-    four = ", ".join(f"{source.name}[j][{i}]" for i in range(4))
-    body = f"stmatrix_x4_transposed({tile.address} + {_element(tile, f'({row})', column)}, {four});"
-    return [UNROLL, f"for (int j = 0; j < {form.registers // 8}; ++j)", f"    {body}"]
-
-
-def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[str]:
-    """Of a tile that has a row in each thread (`tensor_memory.row_groups`): as many registers from `first` on
-    as the tile has columns for each of its warpgroups, neighbours in one access."""
-    groups = form.shape[1] // form.registers
-    own = tile.columns // groups
-    many = 16 * 8 // tile.bits
-    if tile.transposed or own % many:
-        raise ValueError("is cut inside a line of the swizzle pattern")
-    threads = "0" if groups == 1 else f"{_column_group(form)} * {own}"
-    at = _divided(tile, ("0", f"i_ * {many}"), (form.point().coordinate(0), threads))
-    address = f"{tile.address} + {at}"
-    words = many // 2 if source.pack else many
-    begin = first * words // many
-    index = f"{begin} + i_ * {words}" if first else f"i_ * {words}"
-    write = f"store_elements<{words}>({address}, {source.name}, {index});"
-    return [UNROLL, f"for (int i_ = 0; i_ < {own // many}; ++i_) {write}"]
-
-
-def _column_group(form: Spread) -> str:
-    """Which of the groups among which a row's columns are divided a thread belongs to: by its warpgroup, and
-    by its half of the warp where a warp has 16 rows."""
-    halves = any(vector[1] for vector in form.lane)
-    return "(thread.warp / 4 * 2 + thread.lane / 16)" if halves else "thread.warp / 4"
-
-
-def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:
-    """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
-    one = point(form, "i_")
-    if isinstance(form, Spread) and isinstance(elements, Held) and not tile.places:
-        many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits // tile.room)
-        if many > 1:
-            address = f"{tile.address} + {_place(tile, form.point(f'(i_ * {many})'))}"
-            words = many // 2 if elements.pack else many
-            store = f"store_elements<{words}>({address}, {elements.name}, i_ * {words});"
-            return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
-    if isinstance(form, Spread):
-        place = _place(tile, form.point("i_"))
-    else:
-        place = _element(tile, *_coordinates(form, "i_"))
-    address = f"{tile.address} + {place}"
-    return [
-        unrolled(form),
-        f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
-        f"    {_owned(form, 'i_')}shared_at<{kind}>({address}) = {kind}({elements(one)});",
-    ]
-
-
-def _coordinates(form: Fragment, register: str) -> tuple[str, str]:
+def coordinates(form: Fragment, register: str) -> tuple[str, str]:
     """The row and the column of the element in a register; a vector has one of them."""
     one = point(form, register)
     row, column = (one.along((axis,)).coordinate() if axis in form.axes else "0" for axis in (0, 1))
     return row, column
 
 
-def _owned(form: Fragment | Spread, register: str) -> str:
+def owned(form: Fragment | Spread, register: str) -> str:
     """The condition on which a thread has an element in a register, where some have none."""
     if isinstance(form, Spread) or not form.threads or prod(form.shape) % form.threads == 0:
         return ""
     return f"if (thread.index + {form.threads} * {register} < {prod(form.shape)}) "
 
 
-def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
-    """Write part number `part` of the columns of a tile in registers, as many as `tile` has, one by one;
-    `kind` is the C type of an element."""
-    form = source.layout
-    one = point(form, "i_")
-    if isinstance(one, LinearPoint):
-        row, column = (one.lines().coordinate(axis) for axis in (0, 1))
-    else:
-        row, column = (f"({at})" for at in _coordinates(one.layout, "i_"))
-    whole = form.shape[-1] == tile.columns
-    inside = column if whole else f"({column} % {tile.columns})"
-    chosen = "" if whole else f"if ({column} / {tile.columns} == {part}) "
-    written = f"shared_at<{kind}>({tile.address} + {_element(tile, row, inside)}) = {kind}({source(one)});"
-    return [unrolled(form), f"for (int i_ = 0; i_ < {form.registers}; ++i_) {chosen}{written}"]
-
-
-def filling_text(function: Function, load: Op) -> str:
-    """What a load gives where its mask is false, as eight bytes that repeat; empty for zeros."""
-    kind, value = load.result.type, filling(AxisAnalysis(function), load)
-    if not value:
-        return ""
-    pattern = bits_of(np.full(8, value), element(kind)).tobytes()[:8]
-    return f"0x{int.from_bytes(pattern, 'little'):016x}ull"
-
-
-def copy(vector: int, to: str, pointer: str, mask: str, other: str) -> str:
-    """One asynchronous copy; where the mask is false it writes `other`, or zeros. An empty mask is true."""
-    if mask and other:
-        return f"cp_async_or<{vector}>({to}, {pointer}, {mask}, {other});"
-    return f"cp_async<{vector}>({to}, {pointer}{f', {mask}' if mask else ''});"
-
-
-@dataclass(frozen=True, slots=True)
-class Places:
-    """The copies that threads make of a tile in shared memory, each thread every so many-th."""
-
-    tile: Shared
-    plain: bool
-    """Row by row."""
-    vector: int
-    """Bytes of a copy."""
-    per: int
-    """Copies of a row."""
-    one: Point
-    """The first element of copy `i_` of a thread, which is number `v_` of all."""
-    axis: int
-    """Of the tile, from one row of copies to the next."""
-    row: str
-    column: str
-
-    @property
-    def all(self) -> int:
-        return self.tile.rows * self.per
-
-    @property
-    def count(self) -> int:
-        """Of each thread."""
-        return -(-self.all // self.one.layout.threads)
-
-    @property
-    def to(self) -> str:
-        """Where a copy goes, as bytes from `to_`."""
-        tile = self.tile
-        if tile.places:
-            return f"to_ + {_element(tile, self.row, self.column)}"
-        if self.plain:
-            return f"to_ + v_ * {self.vector}"
-        byte = tile.byte(f"v_ % {self.per} * {self.vector}")
-        inside = f"{self.row} * {tile.width} + {byte} % {tile.width}"
-        return f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
-
-
-def copy_places(tensor: SlotTensor, vector: int, form: Fragment) -> Places:
-    """Where copies of `vector` bytes go that the threads of `form` make. Raises ValueError for a tile that is
-    not as the tensor core reads it."""
-    size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
-    line = tensor.shape[-1] * size
-    rows = Shared("to_", prod(tensor.shape[:-1]) // tensor.repeated, tensor.shape[-1], 8 * size, line)
-    tile = rows if plain else addressed("to_", tensor)
-    vector = min(vector, run(tile.places) * size) if tile.places else vector
-    per = tile.columns // tile.room * size // vector
-    row, column = f"(v_ / {per})", f"(v_ % {per} * {vector // size})"
-    at = (column, row) if tile.transposed else (times(row, tensor.repeated), column)
-    one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
-    return Places(tile, plain, vector, per, one, int(tile.transposed), row, column)
-
-
-def copied(
-    address: str,
-    places: Places,
-    pointers: Elements,
-    mask: Elements | None,
-    other: str = "",
-    before: Callable[[str], Sequence[str]] = lambda copy: (),
-) -> list[str]:
-    """Asynchronous copies from where `pointers` say to a tile in shared memory; `other` or zeros where the
-    mask is false. `before` gives what stands before the text of a copy, executed by all threads."""
-    one, threads = places.one, places.one.layout.threads
-    made = copy(places.vector, places.to, pointers(one), mask(one) if mask else "", other)
-    guard = f"if (v_ < {places.all}) " if places.all % threads else ""
-    lines = [
-        f"const uint32_t to_ = {address};",
-        _FEW,
-        f"for (uint32_t i_ = 0; i_ < {places.count}; ++i_) {{",
-    ]
-    inside = [f"const uint32_t v_ = thread.index + {threads} * i_;", *before(made), f"{guard}{made}"]
-    return [*lines, *(f"    {line}" for line in inside), "}"]
-
-
 def unrolled(form: Fragment | Spread) -> str:
     """The line before a loop over the elements that a thread holds."""
-    return _FEW if isinstance(form, Fragment) and form.threads else UNROLL
+    return FEW if isinstance(form, Fragment) and form.threads else UNROLL
 
 
-def _from(index: str, whole: Fragment, part: Fragment, unit: int, first: int) -> str:
-    """The number of the word, of `unit` registers, that goes to position `index` of a part of a tile."""
-    begin = f"{first // 2 // unit} + " if first else ""
-    if whole.bands == 1 or whole.shape == part.shape:
-        return f"{begin}{index}"
-    return f"{index} / {part.band // unit} * {whole.band // unit} + {begin}{index} % {part.band // unit}"
-
-
-def _two(name: str, tile: Shared, pair: str) -> str:
+def neighbours(name: str, tile: Shared, pair: str) -> str:
     """Two neighbours in registers."""
     if tile.bits == 32:
         return f"{name}[2 * {atom(pair)}], {name}[2 * {atom(pair)} + 1]"

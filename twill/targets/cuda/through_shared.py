@@ -23,16 +23,8 @@ from twill.targets.cuda.register_tiles import (
     turned,
 )
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import (
-    UNROLL,
-    Shared,
-    addressed,
-    loaded,
-    scattered,
-    stored,
-    stored_by_columns,
-    unrolled,
-)
+from twill.targets.cuda.shared_stores import scattered, stored, stored_by_columns
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, loaded, unrolled
 from twill.warp.slot_tensors import bits
 
 SWIZZLES = (128, 64, 32)

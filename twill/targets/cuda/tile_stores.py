@@ -18,7 +18,8 @@ from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_tiles import Held, packed
 from twill.targets.cuda.scope import Scope
-from twill.targets.cuda.shared_tiles import Shared, picked, shared, stored
+from twill.targets.cuda.shared_stores import picked, stored
+from twill.targets.cuda.shared_tiles import Shared, shared
 from twill.targets.cuda.tensor_memory import leaves, row_groups
 
 REDUCTIONS = {"None": "tma_store", "add": "tma_add"}

@@ -28,9 +28,7 @@ from twill.targets.cuda.register_tiles import (
     turned,
 )
 from twill.targets.cuda.scope import Form, Scope
-from twill.targets.cuda.shared_tiles import (
-    Shared,
-)
+from twill.targets.cuda.shared_tiles import Shared
 
 
 def _same(scope: Scope, op: Op) -> Form:
