@@ -139,6 +139,29 @@ def test_what_is_left_is_divided_where_something_is_refuted(
     assert (sorted(asked[:2]) + sorted(asked[2:4]) + sorted(asked[4:]), evidence.low) == (tried, low)
 
 
+@pytest.mark.parametrize(("holds", "low"), [(3599, 3600), (3598, 3515), (3500, 3486)])
+def test_the_interval_below_the_answer_is_last(holds: int, low: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where every interval before it is refuted, each number of slots by itself."""
+    (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir", registers=128))
+    begin = start(case.problem, joint=True)
+    setting = search._setting(case.problem, Options(), lambda _: None, begin, 4, None)
+    numbers: list[int] = []
+
+    def refute(_problem: Problem, _load: Value, interval: int, *_: object) -> Probe:
+        return Probe(Refuted() if interval <= holds else Unknown(), slots.NAME)
+
+    def at_once(_problem: Problem, interval: int, _n: int, _budget: Budget, tactics: Tactics) -> Probe:
+        assert tactics.periods is not None
+        numbers.append(tactics.periods[1])
+        return Probe(Refuted() if interval <= holds or tactics.periods[1] > 1 else Unknown(), slots.NAME)
+
+    monkeypatch.setattr(slots, "refute", refute)
+    monkeypatch.setattr(slots, "_at_once", at_once)
+    evidence = by_slots(setting, Evidence(3345, begin.top, Solution(3600, (), ())), last_too=True)
+    assert evidence.low == low
+    assert sorted(numbers) == ([1, 2, 3, 4] if holds > 3514 else [])
+
+
 def test_small_loads_split_nothing() -> None:
     (case,) = cases(Inputs("examples/ttgir/fa_bwd.sm100.ttgir"))
     values = tuple(replace(v, shared=min(v.shared, 1024)) for v in case.problem.values)

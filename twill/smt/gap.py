@@ -23,9 +23,14 @@ PARTS = 3
 """Into so many parts each time."""
 
 
-def by_slots(setting: Setting, evidence: Evidence) -> Evidence:
+LAST = 24.0
+"""Shares of work for each number of slots just below the answer."""
+
+
+def by_slots(setting: Setting, evidence: Evidence, *, last_too: bool = False) -> Evidence:
     """What is left in three parts, by numbers of slots at the intervals between; then the part between the
-    largest interval that is refuted and the next one, where that is not."""
+    largest interval that is refuted and the next one, where that is not. `last_too`: where all of them are,
+    the interval just below the answer."""
     applies = evidence.open and evidence.best is not None and setting.decomposes and setting.small
     load = slots.splits(setting.problem) if applies else None
     last = evidence.high - 1
@@ -36,10 +41,25 @@ def by_slots(setting: Setting, evidence: Evidence) -> Evidence:
         intervals = [low + (last - low) * part // PARTS for part in range(1, PARTS)]
         evidence = _probed(setting, evidence, load, intervals)
         left = [one for one in intervals if one >= evidence.low]
+        if not left and last_too and last == evidence.high - 1:
+            return _excluding(setting, evidence, last, _just_below(setting, load, last))
         if evidence.low == low or not left:
             break
         last = left[0] - 1
     return evidence
+
+
+def _just_below(setting: Setting, load: Value, interval: Time) -> Probe:
+    setting.tell("trying", slots.NAME, interval)
+    budget = setting.budget(LAST * setting.work)
+    jobs = setting.options.jobs
+    return slots.refute_beside(setting.problem, load, interval, setting.in_flight, budget, jobs)
+
+
+def _excluding(setting: Setting, evidence: Evidence, interval: Time, probe: Probe) -> Evidence:
+    setting.tell("infeasible" if probe.refuted else "timeout", probe.engine, interval)
+    refutation = probe.refutation(interval, setting.in_flight, below=True)
+    return evidence.excluding(refutation) if refutation else evidence
 
 
 def _probed(setting: Setting, evidence: Evidence, load: Value, intervals: Sequence[Time]) -> Evidence:
@@ -53,7 +73,5 @@ def _probed(setting: Setting, evidence: Evidence, load: Value, intervals: Sequen
     with ThreadPoolExecutor(min(len(intervals), setting.options.jobs)) as pool:
         probes = tuple(pool.map(probe, intervals))
     for interval, one in zip(intervals, probes, strict=True):
-        setting.tell("infeasible" if one.refuted else "timeout", one.engine, interval)
-        refutation = one.refutation(interval, setting.in_flight, below=True)
-        evidence = evidence.excluding(refutation) if refutation else evidence
+        evidence = _excluding(setting, evidence, interval, one)
     return evidence

@@ -202,6 +202,8 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         evidence, agenda = _halved(setting, evidence, agenda)
+        if not evidence.open:
+            break
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         evidence, agenda = _descended(setting, evidence, agenda)
@@ -251,7 +253,7 @@ def _halved(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evid
     """Most of what is left by numbers of slots, before the long proofs begin."""
     if agenda.halved or agenda.stage != "brief" or not agenda.undecided:
         return evidence, agenda
-    return by_slots(setting, evidence), replace(agenda, halved=True)
+    return by_slots(setting, evidence, last_too=True), replace(agenda, halved=True)
 
 
 def _descended(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:

@@ -7,6 +7,7 @@ meanwhile (`twill.smt.conflict`): what they wait for excludes little. Refuting e
 interval; a schedule is not one of the loop.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 from twill.engine.probe import Budget, Probe, Refuted, Unknown
@@ -42,6 +43,21 @@ def refute(
         if not probe.refuted:
             return Probe(Unknown(), NAME, seconds, work)
     return Probe(Refuted(), NAME, seconds, work)
+
+
+def refute_beside(
+    problem: Problem, load: Value, interval: Time, in_flight: int, budget: Budget, jobs: int
+) -> Probe:
+    """The same with `jobs` numbers at a time; each has the budget."""
+    small = narrow_anywhere(problem)
+
+    def decide(periods: int) -> Probe:
+        return _at_once(small, interval, in_flight, budget, Tactics(periods=(load.id, periods)))
+
+    with ThreadPoolExecutor(jobs) as pool:
+        probes = tuple(pool.map(decide, _numbers(problem, load)))
+    outcome = Refuted() if all(probe.refuted for probe in probes) else Unknown()
+    return Probe(outcome, NAME, max(p.seconds for p in probes), sum(p.work for p in probes))
 
 
 def _at_once(problem: Problem, interval: Time, in_flight: int, budget: Budget, tactics: Tactics) -> Probe:
