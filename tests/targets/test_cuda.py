@@ -152,7 +152,7 @@ def test_places_in_shared_memory_are_those_of_the_swizzle(bits: int, width: int)
                 64 * (8 * j // form.band) + 16 + lane % 16,
                 8 * (8 * j % form.band) // 4 + lane // 16 * 8,
             )
-            assert evaluated(shared._matrix(tile, form), width, thread, j=j) == offset(tile, row, column)  # pyright: ignore
+            assert evaluated(shared.matrix_place(tile, form), width, thread, j=j) == offset(tile, row, column)  # pyright: ignore
 
 
 def accumulator(form: Fragment, thread: SimpleNamespace, register: int) -> tuple[int, int]:
