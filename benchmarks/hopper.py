@@ -82,13 +82,13 @@ class Variant:
 
 FP8 = {"a": "*fp8e4nv:16", "b": "*fp8e4nv:16", "BLOCK_K": "128"}
 BF16 = dict.fromkeys("abc", "*bf16:16")
-SQUARE = {"BLOCK_N": "128", "num_warps": "4"}
+ONE_WARPGROUP = {"num_warps": "4"}
+SQUARE = {"BLOCK_N": "128", **ONE_WARPGROUP}
 """Tiles of 128 x 128 for one warpgroup, of which two are in flight."""
-WIDE = {"BLOCK_M": "64", "num_warps": "4", "GROUP": "16"}
+WIDE = {"BLOCK_M": "64", **ONE_WARPGROUP, "GROUP": "16"}
 """The same of 64 x 256, with as many rows to a group of tiles."""
 COLUMNS = ("BLOCK_N", 192)
 """Of tiles of 128 rows for one warpgroup, of which two are in flight."""
-ONE_WARPGROUP = {"num_warps": "4"}
 ROWS = ({"heads": 2, "length": 384},)
 
 VARIANTS = {

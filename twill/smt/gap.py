@@ -22,7 +22,6 @@ ROUNDS = 3
 PARTS = 3
 """Into so many parts each time."""
 
-
 LAST = 24.0
 """Shares of work for each number of slots just below the answer."""
 

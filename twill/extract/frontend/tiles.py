@@ -20,11 +20,11 @@ POWERS = (256, 128, 64, 32, 16)
 _PARTS = re.compile(r'"[^"\n]*"|[%#][\w$.-]+(?:#\d+)?|\d+|[^\W\d]+|\s+|.')
 _CONSTANT = re.compile(r"^\s*(%[\w$.-]+) = arith\.constant (-?\d+) : (\w+)(.*)$")
 _LAYOUT = re.compile(r"^(#(?!loc)[\w$-]+) = (#.*)$")
-_TYPE = re.compile(r"^(\w+)(.*)$")
 _FUNCTION = re.compile(r"^\s*tt\.func\b")
 _VALUE, _TILED = "%=", "#="
 """How the use of an integer constant begins, its value, type and location behind; and that of a layout, its
 definition behind. No name of MLIR begins so."""
+_USED = re.compile(rf"^{_VALUE}(-?\d+):(\w+)(.*)$")
 
 Line = tuple[str, ...]
 
@@ -110,8 +110,7 @@ def _named(part: str, layouts: dict[str, str], constants: dict[str, str]) -> str
 
 def _constant(part: str) -> tuple[int, str, str]:
     """Value, type, and what follows them, of a use."""
-    number, _, typed = part.removeprefix(_VALUE).partition(":")
-    kind, rest = _TYPE.findall(typed)[0]
+    number, kind, rest = _USED.findall(part)[0]
     return int(number), kind, rest
 
 

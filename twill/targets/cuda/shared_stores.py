@@ -4,24 +4,20 @@ from twill.targets.cuda.bank_conflicts import Exchange, exchange
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.register_tiles import (
-    Elements,
-    Held,
-    point,
-)
+from twill.targets.cuda.register_tiles import Elements, Held, point
 from twill.targets.cuda.shared_tiles import (
     UNROLL,
     Shared,
-    _contiguous,
-    _divided,
-    _place,
-    _row,
     byte_of,
+    contiguous,
     coordinates,
+    divided_place,
+    element_place,
     matrix_place,
     neighbours,
     owned,
     pair_place,
+    tile_row,
     unrolled,
 )
 
@@ -60,7 +56,7 @@ def stored_by_columns(source: Held, tile: Shared) -> list[str]:
     form = source.fragment
     line = form.band // 8
     j, band = ("j", "") if form.bands == 1 else (f"j % {line}", f" + j / {line} * {16 * form.down}")
-    row = f"{_row('thread.row', form)} - thread.lane / 4 + thread.lane / 8 % 2 * 8{band}"
+    row = f"{tile_row('thread.row', form)} - thread.lane / 4 + thread.lane / 8 % 2 * 8{band}"
     part = f" + thread.row / {16 * form.down} * {form.shape[1] // form.across}" if form.across > 1 else ""
     column = f"({j} * 16 + thread.lane / 16 * 8 + thread.lane % 8{part})"
     four = ", ".join(f"{source.name}[j][{i}]" for i in range(4))
@@ -77,7 +73,7 @@ def _rows_stored(source: Held, form: Spread, tile: Shared, first: int) -> list[s
     if tile.transposed or own % many:
         raise ValueError("is cut inside a line of the swizzle pattern")
     threads = "0" if groups == 1 else f"{_column_group(form)} * {own}"
-    at = _divided(tile, ("0", f"i_ * {many}"), (form.point().coordinate(0), threads))
+    at = divided_place(tile, ("0", f"i_ * {many}"), (form.point().coordinate(0), threads))
     address = f"{tile.address} + {at}"
     words = many // 2 if source.pack else many
     begin = first * words // many
@@ -97,14 +93,14 @@ def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: s
     """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
     one = point(form, "i_")
     if isinstance(form, Spread) and isinstance(elements, Held) and not tile.places:
-        many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits // tile.room)
+        many = form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits // tile.room)
         if many > 1:
-            address = f"{tile.address} + {_place(tile, form.point(f'(i_ * {many})'))}"
+            address = f"{tile.address} + {element_place(tile, form.point(f'(i_ * {many})'))}"
             words = many // 2 if elements.pack else many
             store = f"store_elements<{words}>({address}, {elements.name}, i_ * {words});"
             return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
     if isinstance(form, Spread):
-        place = _place(tile, form.point("i_"))
+        place = element_place(tile, form.point("i_"))
     else:
         place = byte_of(tile, *coordinates(form, "i_"))
     address = f"{tile.address} + {place}"

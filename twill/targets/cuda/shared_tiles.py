@@ -141,7 +141,7 @@ def matrix_place(tile: Shared, form: Fragment) -> str:
     and ldmatrix."""
     per, line = tile.width // 32, form.band // 8
     j = f"j % {line}" if form.bands > 1 else "j"
-    row = _row("thread.row - thread.lane / 4 + thread.lane % 16", form)
+    row = tile_row("thread.row - thread.lane / 4 + thread.lane % 16", form)
     first = f"{_first(form, tile)}{j} / {per} * {tile.box}{_band(tile, form, f'j / {line}')}"
     return f"{first} + {_swizzled(tile, row, 'thread.lane / 16 * 16', f'{j} % {per} * 32')}"
 
@@ -156,7 +156,7 @@ def pair_place(tile: Shared, form: Fragment, exchanged: str = "") -> str:
         f" {8 * tile.width}{_band(tile, form, f'p / {line}')}"
     )
     chunk = f"{p} / 2 % {per} * {8 * size}{exchanged}"
-    return f"{first} + {_swizzled(tile, _row('thread.row', form), f'thread.column * {size}', chunk)}"
+    return f"{first} + {_swizzled(tile, tile_row('thread.row', form), f'thread.column * {size}', chunk)}"
 
 
 def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
@@ -166,7 +166,8 @@ def _swizzled(tile: Shared, row: str, column: str, chunk: str) -> str:
     return f"(swizzle<{tile.width}>(({row}) * {tile.width} + {column}) ^ {chunk})"
 
 
-def _row(row: str, form: Fragment) -> str:
+def tile_row(row: str, form: Fragment) -> str:
+    """The row of a thread in a tile, whose warps may lie beside each other."""
     return row.replace("thread.row", f"thread.row % {16 * form.down}") if form.beside else row
 
 
@@ -231,29 +232,29 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     form = spread(type)
     if (matrices := matrix_rows(form, tile)) is not None:
         point, transposed = matrices
-        address = f"{name}_at + {_place(tile, point)}"
+        address = f"{name}_at + {element_place(tile, point)}"
         word = f"load_matrices<{str(transposed).lower()}>({name}, 4 * i_, {address});"
         lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
         return [*lines, f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {word}"], held(name, type)
-    many = form.neighbours(_contiguous(form, tile), 16 * 8 // tile.bits)
+    many = form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits)
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
     lines.append(f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)")
-    address = f"{name}_at + {_place(tile, one)}"
+    address = f"{name}_at + {element_place(tile, one)}"
     found, kind = held(name, type), c_type(type)
     if many > 1:
         words = many // 2 if found.pack else many
         return [*lines, f"    load_elements<{words}>({name}, i_ * {words}, {address});"], found
     if found.pack:
         pair = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
-        places = (f"{name}_at + {_place(tile, at)}" for at in pair)
+        places = (f"{name}_at + {element_place(tile, at)}" for at in pair)
         low, high = (f"shared_at<{kind}>({place})" for place in places)
         lines[-1] = f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)"
         return [*lines, f"    {name}[i_] = {together(found.pack, low, high)};"], found
     return [*lines, f"    {name}[i_] = shared_at<{kind}>({address});"], found
 
 
-def _contiguous(form: Spread, tile: Shared) -> int:
+def contiguous(form: Spread, tile: Shared) -> int:
     """The dimension along which elements lie side by side in shared memory."""
     return len(form.shape) - (2 if tile.transposed else 1)
 
@@ -290,9 +291,9 @@ def byte_of(tile: Shared, row: str, column: str) -> str:
     )
 
 
-def _place(tile: Shared, one: LinearPoint) -> str:
+def element_place(tile: Shared, one: LinearPoint) -> str:
     """Bytes to an element. Where registers have whole patterns of rows, and no bit of a coordinate depends on
-    both register and thread, their parts are found apart (`_divided`)."""
+    both register and thread, their parts are found apart (`divided_place`)."""
     one = one.lines()
     if tile.places or tile.padded:
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
@@ -302,14 +303,14 @@ def _place(tile: Shared, one: LinearPoint) -> str:
     if row % _PATTERN or any(a & b for a, b in zip(own, other, strict=True)):
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
-    return _divided(tile, (first[0], first[1]), (second[0], second[1]))
+    return divided_place(tile, (first[0], first[1]), (second[0], second[1]))
 
 
 _PATTERN = 8
 """Rows after which each swizzle repeats."""
 
 
-def _divided(tile: Shared, registers: tuple[str, str], threads: tuple[str, str]) -> str:
+def divided_place(tile: Shared, registers: tuple[str, str], threads: tuple[str, str]) -> str:
     """Bytes to the element at the sum of two coordinates, without a carry: what registers add only flips bits
     of the swizzled place of the thread, or is an offset known to the compiler, so that all addresses of a
     thread follow from one."""

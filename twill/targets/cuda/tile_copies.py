@@ -14,10 +14,7 @@ from twill.ops.pointer_loads import filling
 from twill.ops.values import bits_of, element
 from twill.targets.cuda.expressions import times
 from twill.targets.cuda.fragments import Fragment
-from twill.targets.cuda.register_tiles import (
-    Elements,
-    Point,
-)
+from twill.targets.cuda.register_tiles import Elements, Point
 from twill.targets.cuda.shared_tiles import FEW, Shared, addressed, byte_of
 from twill.warp.slot_tensors import bits
 
