@@ -509,7 +509,7 @@ def product_case(settings, M=8192, N=8192, K=4096):
     a, b, c = normal(settings["a"], M, K), normal(settings["b"], N, K), empty(settings["c"], M, N)
     return {
         "arguments": {"a": a, "b": b, "c": c, "M": M, "N": N, "K": K},
-        "grid": (M // settings["BLOCK_M"] * (N // settings["BLOCK_N"]),),
+        "grid": (triton.cdiv(M, settings["BLOCK_M"]) * triton.cdiv(N, settings["BLOCK_N"]),),
         "outputs": ["c"],
         "flops": 2 * M * N * K,
         "reference": lambda: {"c": (c, a.float() @ b.float().T)},
@@ -579,7 +579,7 @@ def scaled_case(settings, M, N, K, vector):
     left, right = (random_factors(settings["a_scales"], rows, K, vector) for rows in (M, N))
     return {
         "arguments": {"a": a, "b": b, "c": c, "a_scales": left, "b_scales": right, "M": M, "N": N, "K": K},
-        "grid": (M // settings["BLOCK_M"] * (N // settings["BLOCK_N"]),),
+        "grid": (triton.cdiv(M, settings["BLOCK_M"]) * triton.cdiv(N, settings["BLOCK_N"]),),
         "outputs": ["c"],
         "flops": 2 * M * N * K,
         "reference": lambda: {"c": (c, unscaled(a, left, vector) @ unscaled(b, right, vector).T)},
@@ -619,7 +619,7 @@ def dual_case(settings, M=8192, N=4096, K=4096):
 
     return {
         "arguments": {"a": a, "gate": gate, "up": up, "c": c, "M": M, "N": N, "K": K},
-        "grid": (M // settings["BLOCK_M"] * (N // settings["BLOCK_N"]),),
+        "grid": (triton.cdiv(M, settings["BLOCK_M"]) * triton.cdiv(N, settings["BLOCK_N"]),),
         "outputs": ["c"],
         "flops": 4 * M * N * K,
         "reference": reference,

@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import pytest
 
@@ -15,8 +17,9 @@ from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
 from twill.generation.loop_nest import NoScheduleError
-from twill.inputs import Inputs
+from twill.inputs import Inputs, origin
 from twill.ir.schedule import Result
+from twill.launch import build
 from twill.simulate.compare import compare
 from twill.warp.validate import validate
 
@@ -45,6 +48,22 @@ def tried_with(monkeypatch: pytest.MonkeyPatch, gemm: Generated, good: int) -> l
     monkeypatch.setattr(retries, "generate", again)
     monkeypatch.setattr(spills, "_warnings", said)
     return tried
+
+
+def test_a_built_kernel_has_the_tile_that_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is built is read from the text, which has the tile already."""
+    made = list[Inputs]()
+
+    def instead(key: str, make: partial[None]) -> Path:
+        made.append(make.args[0])
+        return Path()
+
+    monkeypatch.setattr(build, "cached", instead)
+    inputs = Inputs("examples/kernels.py:gemm", arch="sm90", tile=("BLOCK_N", 192))
+    module.built(inputs, OPTIONS)
+    text = origin(made[0])[0].text
+    assert text == origin(inputs)[0].text
+    assert "128x192" in text
 
 
 def test_fewer_registers_until_nothing_is_spilled(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:

@@ -44,6 +44,7 @@ NUMBERS = {
     "a_stride": 256,
     "b_stride": 256,
     "split": 128,
+    "n": 5,
 }
 SCALED = {"K": 640, "pitch": 32}
 """Of block-scaled kernels: whole blocks of scale factors."""

@@ -7,7 +7,7 @@
         a, b = (torch.randn(...).to(settings["a"]) ...
         return {
             "arguments": {"a": a, "b": b, "c": c, "M": M, "N": N, "K": K},
-            "grid": (M // settings["BLOCK_M"] * (N // settings["BLOCK_N"]),),
+            "grid": (triton.cdiv(M, settings["BLOCK_M"]) * triton.cdiv(N, settings["BLOCK_N"]),),
             "outputs": ["c"],
             "flops": 2 * M * N * K,
             "reference": lambda: {"c": (c, a.float() @ b.float().T)},

@@ -54,7 +54,7 @@ def built(
     resolved = (
         inputs
         if module.file == inputs.spec
-        else replace(inputs, spec=text, settings=(), constants=tuple(module.constants.items()))
+        else replace(inputs, spec=text, settings=(), tile=None, constants=tuple(module.constants.items()))
     )
     given = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{given}"
