@@ -5,6 +5,7 @@
     python benchmarks/hopper.py measure build/  # with a GPU: builds, measures, writes build/hopper.json
     python benchmarks/hopper.py sanitize build/  # with a GPU: compute-sanitizer on small shapes
     python benchmarks/hopper.py report build/  # anywhere: reports/h200.md, h200.json and docs/images/h200.svg
+    python benchmarks/hopper.py report build/ --out reports/h100.md  # the same of another GPU
 
 Measuring is `twill bench` (`twill.bench`). The report keeps what stands in reports/h200.md from its second
 heading on.
@@ -43,7 +44,7 @@ LIBRARIES = ("cublas", "cublas_rows", "cudnn", "fa3")
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "reports" / "schedules"
 """The schedules that were measured."""
-RESULTS, REPORT, PLOT = "hopper.json", ROOT / "reports" / "h200.md", ROOT / "docs" / "images" / "h200.svg"
+RESULTS, REPORT, PLOTS = "hopper.json", ROOT / "reports" / "h200.md", ROOT / "docs" / "images"
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,23 +281,24 @@ def _build(folder: Path, names: Sequence[str]) -> None:
 
 @main.command()
 @folder_argument
-def report(folder: Path) -> None:
+@click.option("--out", type=click.Path(dir_okay=False, path_type=Path), default=REPORT)
+def report(folder: Path, out: Path) -> None:
     """Write reports/h200.md and its plot from hopper.json, which is kept beside it."""
     document = json.loads((folder / RESULTS).read_text())
-    write(REPORT.with_suffix(".json"), json.dumps(document) + "\n")
-    old = REPORT.read_text() if REPORT.exists() else ""
+    write(out.with_suffix(".json"), json.dumps(document) + "\n")
+    old = out.read_text() if out.exists() else ""
     _, heading, kept = old.partition("\n## ")
-    write(REPORT, _page(document) + heading + kept)
-    plot(document["reports"], PLOT)
+    write(out, _page(document, out.stem) + heading + kept)
+    plot(document["reports"], PLOTS / f"{out.stem}.svg")
 
 
-def _page(document: Mapping[str, Any]) -> str:
+def _page(document: Mapping[str, Any], name: str) -> str:
     machine, reports = document["machine"], document["reports"]
     head = (
         f"{machine['gpu']}, driver {machine['driver']}, CUDA {machine['cuda']}, PyTorch {machine['pytorch']},"
         f" {document['date']}. Made by `python benchmarks/hopper.py`: all kernels are generated from the"
         " schedules in `reports/schedules`. Medians of interleaved rounds in random order, L2 flushed (all"
-        " figures: h200.json); ratios within one run, above 1 is faster than the baseline. Baselines:"
+        f" figures: {name}.json); ratios within one run, above 1 is faster than the baseline. Baselines:"
         " cuBLAS for GEMM of 8192 x 8192 x K (fp8 with fast accumulation: the faster of one scale and a"
         " scale for each row); the cuBLAS GEMM of equal FLOPs for dual_gemm of 8192 x 4096 and"
         " gemm_reduction; cuDNN for attention of 128 heads (batch 4 times 32), head dim 128 (backward:"
@@ -322,8 +324,8 @@ def _page(document: Mapping[str, Any]) -> str:
     steady = table(("kernel", "scheduled", "predicted", "measured", "predicted / measured"), _steady(reports))
     warned = [f"* {name}: {warning}" for name, one in reports.items() for warning in one["warnings"]]
     parts = [
-        f"# Generated kernels on an H200\n\n{fill(head, 140)}\n",
-        f"![Time against baselines, and SM cycles](../docs/images/h200.svg)\n\n{speed}",
+        f"# Generated kernels on an {name.upper()}\n\n{fill(head, 140)}\n",
+        f"![Time against baselines, and SM cycles](../docs/images/{name}.svg)\n\n{speed}",
         f"SM cycles (`ncu --clock-control none`, million) and tensor core utilization:\n\n{counted}",
         (
             "Cycles per iteration of the steady state: scheduled, predicted by `twill simulate`, measured"
