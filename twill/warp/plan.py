@@ -6,6 +6,7 @@ loops, launch. Raises TwillError for what does not fit or can not be lowered.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TypeAlias
 
 from twill.diagnostics import TwillError
 from twill.ir.channels import CLAIMS
@@ -46,6 +47,9 @@ from twill.warp.stored_before import around_loops, between, ordering, stored_by_
 from twill.warp.target import Target
 from twill.warp.tasks import Scheduled, Task
 from twill.warp.tiles_in_flight import TilesInFlight
+
+_Inside: TypeAlias = Sequence[tuple[Scheduled, tuple[Task, ...]]]
+"""The loops with their tasks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +180,7 @@ class Draft:
     """Once the loops are finished."""
 
 
-def _channels(
-    design: Design, inside: Sequence[tuple[Scheduled, tuple[Task, ...]]], non_loop: NonLoopCode
-) -> tuple[ChannelPlan, ...]:
+def _channels(design: Design, inside: _Inside, non_loop: NonLoopCode) -> tuple[ChannelPlan, ...]:
     """The channels of the loops and of the code outside of them, as the target uses them."""
     code, target, multistage = design.code, design.target, bool(design.options.multistage)
     channels = distinct((*non_loop.channels, *merged(of_loop(code, *pair, multistage) for pair in inside)))
@@ -268,54 +270,27 @@ def _shared_memory(
 
 def planned(design: Design) -> Plan:
     """Channels, shared memory and the code outside of loops, for groups with their tasks."""
-    code, target, options, granted = design.code, design.target, design.options, design.granted
-    parts, one = design.parts, design.parts[0].scheduled
+    code, options, parts = design.code, design.options, design.parts
     inside = [(part.scheduled, part.tasks) for part in parts]
-    non_loop = plan_non_loop_code(
-        code,
-        inside,
-        [group.id for group in granted],
-        loader(parts, granted),
-        design.epilogue,
-        _fillers(design),
-    )
-    channels = _channels(design, inside, non_loop)
-    stored, handed = _stores(design, channels)
-    channels = _in_flight(design, channels)
-    if (own := design.independent) is not None:
-        channels = (*channels, *own.channels)
-        handed = {**handed, **{op: names[0] for op, names in own.stores.items()}}
+    non_loop = _outside(design, inside)
+    channels, stored, handed = _passed_on(design, inside, non_loop)
     order = _store_order(design, non_loop)
     memory, blocks, by_tma = _shared_memory(
         design, channels, non_loop, stored, handed, synchronized=order.needed
     )
-    kernel = Kernel(
-        code,
-        target,
-        memory.plans,
-        design.names,
-        memory.stores,
-        options.settings,
-        memory.overlaid,
-        multistage=bool(options.multistage),
-    )
-    granted = sharing(granted, one, blocks)
-    added = (*(design.tiles.added if design.tiles else ()), *((own.storing,) if own else ()))
-    launch = thread_block.launch((*granted, *added), one, blocks)
-    launch = replace(launch, even=bool(options.multistage))
-    deferred = deferred_reductions(code, inside)
+    granted = sharing(design.granted, parts[0].scheduled, blocks)
     return Plan(
         code.module,
-        kernel,
+        _kernel(design, memory),
         parts,
         granted,
         non_loop,
         memory,
-        deferred,
-        launch,
+        deferred_reductions(code, inside),
+        _launch(design, granted, blocks),
         by_tma,
         tiles=design.tiles,
-        independent=own,
+        independent=design.independent,
         pairs=options.pairs,
         cluster=options.cluster,
         even=_even(design, channels),
@@ -326,6 +301,47 @@ def planned(design: Design) -> Plan:
         orders_stores=order.needed,
         between=order.between,
     )
+
+
+def _outside(design: Design, inside: _Inside) -> NonLoopCode:
+    groups, fillers = [group.id for group in design.granted], _fillers(design)
+    loads = loader(design.parts, design.granted)
+    return plan_non_loop_code(design.code, inside, groups, loads, design.epilogue, fillers)
+
+
+def _passed_on(
+    design: Design, inside: _Inside, non_loop: NonLoopCode
+) -> tuple[tuple[ChannelPlan, ...], Mapping[int, int], Mapping[int, str]]:
+    """The channels of the kernel; the group of each store in a loop, and the channel of one that leaves from
+    its slots."""
+    channels = _channels(design, inside, non_loop)
+    stored, handed = _stores(design, channels)
+    channels, own = _in_flight(design, channels), design.independent
+    if own is None:
+        return channels, stored, handed
+    by_warps = {op: names[0] for op, names in own.stores.items()}
+    return (*channels, *own.channels), stored, {**handed, **by_warps}
+
+
+def _kernel(design: Design, memory: SharedMemoryPlan) -> Kernel:
+    return Kernel(
+        design.code,
+        design.target,
+        memory.plans,
+        design.names,
+        memory.stores,
+        design.options.settings,
+        memory.overlaid,
+        multistage=bool(design.options.multistage),
+    )
+
+
+def _launch(design: Design, granted: Sequence[Granted], blocks: int) -> Launch:
+    """Of the groups and of the warps that are added to them."""
+    tiles, own = design.tiles, design.independent
+    added = (*(tiles.added if tiles else ()), *((own.storing,) if own else ()))
+    launch = thread_block.launch((*granted, *added), design.parts[0].scheduled, blocks)
+    return replace(launch, even=bool(design.options.multistage))
 
 
 @dataclass(frozen=True, slots=True)
