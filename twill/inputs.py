@@ -394,14 +394,9 @@ def _constructible(problem: Problem) -> bool:
 
 def cost_sources(case: Case) -> dict[str, str]:
     """The sources of each operation's costs in the machine file, by operation id; empty for a graph file."""
-    if case.graph is None or case.machine is None:
-        return {}
-    machine = case.machine
-    found = {
-        node.id: [cost.source for work in (*node.work, *node.otherwise) if (cost := machine.cost(work.op))]
-        for node in case.graph.nodes
-    }
-    return {op: "; ".join(dict.fromkeys(sources)) for op, sources in found.items() if sources}
+    from twill.costs.notes import sources_of
+
+    return sources_of(case.graph, case.machine) if case.graph and case.machine else {}
 
 
 def cost_notes(case: Case, result: Result) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TypeAlias
 
 from twill.ir.graph import Graph, Node
-from twill.ir.machine import Machine
+from twill.ir.machine import Cost, Machine
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Bounds
 
@@ -28,12 +28,22 @@ def estimates_of(graph: Graph, machine: Machine) -> Estimates:
     return {node.id: tuple(dict.fromkeys(_estimated(node, machine))) for node in graph.nodes}
 
 
+def sources_of(graph: Graph, machine: Machine) -> dict[str, str]:
+    """The sources of each operation's costs, by operation id."""
+    found = {node.id: dict.fromkeys(cost.source for cost in _costs(node, machine)) for node in graph.nodes}
+    return {op: "; ".join(sources) for op, sources in found.items() if sources}
+
+
+def _costs(node: Node, machine: Machine) -> Iterator[Cost]:
+    """Of its operations, alternatives included."""
+    found = (machine.cost(work.op) for work in (*node.work, *node.otherwise))
+    return (cost for cost in found if cost)
+
+
 def _estimated(node: Node, machine: Machine) -> Iterator[str]:
     instructions = f"rate.{machine.issue.unit}" if machine.issue else "instructions"
-    for work in (*node.work, *node.otherwise):
-        cost = machine.cost(work.op)
-        for path in cost.between if cost else ():
-            yield instructions if path == "instructions" else path
+    for path in (path for cost in _costs(node, machine) for path in cost.between):
+        yield instructions if path == "instructions" else path
 
 
 def binding_estimates(problem: Problem, bounds: Bounds, estimates: Estimates) -> Iterator[str]:
