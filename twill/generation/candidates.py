@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from twill.pipeline import Begun
 
 DIVIDED, PERSISTENT = "divided into sub-tiles", "made persistent"
-FORMS = 2
-"""Time limits that the searches for a loop have together, in all forms of the kernel."""
+FORMS = {True: 2, False: 1}
+"""Time limits that the searches for a loop have together, in all forms of the kernel, with and without
+proofs."""
 LEAST = 0.25
 """Part of the time limit that a search has in any case."""
 MORE_WARPS = 8
@@ -318,7 +319,7 @@ def _searched(problem: Problem, loops: int, session: _Session) -> Result:
     if found := _known(problem, session):
         return found
     limit = session.options.time_limit
-    left = FORMS * limit * loops - sum(session.seconds)
+    left = FORMS[session.options.proofs] * limit * loops - sum(session.seconds)
     search = _options(max(LEAST * limit, min(limit, left)), session)
     return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
 
