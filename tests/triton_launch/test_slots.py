@@ -147,6 +147,14 @@ def test_one_of_several_works_and_the_others_step_aside(tmp_path: Path) -> None:
     assert locked(path)
 
 
+def test_what_is_done_already_is_waited_for_by_nobody(tmp_path: Path) -> None:
+    path, found = tmp_path / "work.lock", list[str]()
+    with alone(path, Slot().aside, lambda: bool(found)):
+        found.append("what helps")
+        with alone(path, Slot().aside, lambda: bool(found)):
+            assert not locked(path)
+
+
 def test_a_folder_that_cannot_be_written_stops_nobody(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with tried(tmp_path / "file" / "lock") as mine:

@@ -5,7 +5,7 @@ the kernel to build instead of one that ptxas warns of.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -94,13 +94,18 @@ def with_library(
     made = generate(inputs, options, on_progress, check=check, solve=solve)
     said = warnings(made, folder, home)
     known = place(made, options) if said and remember else None
-    with alone(known.with_suffix(".lock"), remember) if known and remember else nullcontext():
+    with _one_of_kind(known, remember) if known and remember else nullcontext():
         other = without_warnings(inputs, options, made, said, on_progress, check, solve, known)
     made = other or made
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
     library(made, folder, home)
     return made, other is not None
+
+
+def _one_of_kind(known: Path, aside: Aside) -> AbstractContextManager[None]:
+    """While no other process finds out what helps a kernel like this one."""
+    return alone(known.with_suffix(".lock"), aside, lambda: load(known) is not None)
 
 
 def _texts(made: Generated) -> Mapping[str, str]:

@@ -49,13 +49,18 @@ def until_free(path: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_SH)
 
 
+def _never() -> bool:
+    return False
+
+
 @contextmanager
-def alone(path: Path, aside: Aside) -> Generator[None]:
-    """While no other process, or thread, does the same."""
-    while True:
+def alone(path: Path, aside: Aside, done: Callable[[], bool] = _never) -> Generator[None]:
+    """While no other process, or thread, does the same; several may where it is `done` already."""
+    while not done():
         with tried(path) as mine:
             if mine:
                 yield
                 return
         with aside():
             until_free(path)
+    yield
