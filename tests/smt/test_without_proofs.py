@@ -37,6 +37,21 @@ def test_the_answer_is_the_same_and_its_status_is_honest(attention: Problem) -> 
     assert len(events) < len(all_events)
 
 
+@pytest.mark.parametrize(("registers", "found"), [(144, False), (160, True)])
+def test_a_loop_without_schedules_is_given_up_soon(attention: Problem, registers: int, found: bool) -> None:
+    """One group computes, and has too few registers: no interval but the largest is decided."""
+    together = tuple(op.id for op in attention.operations if op.warps > 1)
+    limits = replace(attention.limits, registers_per_thread=registers)
+    problem, events = (
+        replace(attention, together=(*attention.together, together), limits=limits),
+        list[Progress](),
+    )
+    result = solve(problem, FOUND, events.append)
+    assert (result.solution is not None) == found
+    tried = {one.interval for one in events if one.engine == "search" and one.what == "trying"}
+    assert found or len(tried) == 1
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_answers_are_schedules_and_claim_what_is_proven(seed: int) -> None:
     problem = tiny_problem(Random(seed))

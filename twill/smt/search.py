@@ -16,7 +16,7 @@ from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Report
 from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
-from twill.smt.cpsat import FINDING
+from twill.smt.cpsat import FINDING, Tactics
 from twill.smt.early import early, soon
 from twill.smt.gap import by_slots
 from twill.smt.largest import largest
@@ -204,6 +204,8 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
         evidence, agenda = _settled(setting, evidence, agenda)
         evidence = by_slots(setting, evidence)
+    if not setting.options.proofs and _never(setting, evidence):
+        return _decide(setting, evidence, agenda, evidence.top)[0]
     while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         evidence, agenda = _halved(setting, evidence, agenda)
@@ -300,6 +302,18 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
         return agenda, (floor + high - 1) // 2
     above = floor + floor * 4**agenda.misses // 64
     return agenda, min(evidence.top, above) if agenda.misses < MISSES else evidence.top
+
+
+def _never(setting: Setting, evidence: Evidence) -> bool:
+    """No schedule is left to be found: one that overlaps iterations is one without overlap at an interval of
+    its length, where a longer interval never hurts, and at the largest there is none."""
+    if evidence.best is not None or not evidence.open or not (setting.problem.monotone and setting.small):
+        return False
+    budget, tactics = setting.budget(setting.work), Tactics(linearization=2)
+    probe = cpsat.attempt(
+        setting.problem, evidence.top, 1, joint=setting.joint, budget=budget, tactics=tactics
+    )
+    return probe.refuted
 
 
 def _enough(setting: Setting, evidence: Evidence, agenda: _Agenda) -> bool:
