@@ -7,7 +7,7 @@ import pytest
 
 from twill.diagnostics import TwillError
 from twill.files import load, read_schedule
-from twill.generation.attempts import Attempt, fastest
+from twill.generation.attempts import Attempt, fastest, least_of_sm
 from twill.generation.loop_nest import program
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -86,6 +86,34 @@ def test_the_first_schedule_where_no_other_block_helps(
 
     assert fastest(found, attempt) is first
     assert len(tried) == 2
+
+
+@pytest.mark.parametrize(("most", "tried"), [(2, 1), (3, 2)])
+def test_no_more_blocks_than_are_wanted(monkeypatch: pytest.MonkeyPatch, most: int, tried: int) -> None:
+    found, calls = cases(Inputs(KERNEL, arch="sm90")), 0
+    first = more_blocks(lowered(found), 2)
+    waiting(monkeypatch, first, 2.0)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        nonlocal calls
+        calls += 1
+        return first
+
+    assert fastest(found, attempt, most_blocks=most) is first
+    assert calls == tried
+
+
+def test_what_takes_too_long_by_its_bound_is_not_scheduled() -> None:
+    found = cases(Inputs(KERNEL, arch="sm90"))
+    least = least_of_sm(found)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        raise TwillError("scheduled")
+
+    with pytest.raises(TwillError, match="cycles at least, more than"):
+        fastest(found, attempt, 0.99 * least)
+    with pytest.raises(TwillError, match="scheduled"):
+        fastest(found, attempt, least)
 
 
 def test_a_busy_sm_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:

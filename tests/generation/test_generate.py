@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 
 import pytest
@@ -292,6 +293,68 @@ def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, ge
     assert len(tried) == 3
 
 
+@pytest.mark.parametrize(
+    ("paces", "close", "limits", "taken", "tried"),
+    [
+        ((1.4, 1.2, 1.3), 1.1, (9, 9), 1, [inf, 1.4, 1.2]),
+        ((1.4, 1.2, 1.3), 1.5, (9, 9), 0, [inf]),
+        ((1.4, 1.2, 1.3), 1.1, (1, 9), 1, [inf, 1.4]),
+        ((None, None, 1.3), 1.1, (0, 9), 2, [inf, inf, inf]),
+        ((None, None, 1.3), 1.1, (0, 1), None, [inf, inf]),
+    ],
+)
+def test_the_search_for_a_kernel_without_spills_ends(
+    monkeypatch: pytest.MonkeyPatch,
+    gemm: Generated,
+    paces: Sequence[float | None],
+    close: float,
+    limits: tuple[int, int],
+    taken: int | None,
+    tried: Sequence[float],
+) -> None:
+    """With the first that is close; sooner where there is one than where there is none. Each retry takes a
+    second here, and hears what is of interest."""
+    clock, asked, pace = [0.0], list[float](), {id(gemm): 1.0}
+
+    def retry(number: int, found: float | None) -> retries.Retry:
+        def make(slowest: float) -> Generated:
+            clock[0] += 1.0
+            asked.append(slowest)
+            if found is None:
+                raise TwillError("no schedule")
+            made = replace(gemm, form=str(number))
+            kept.append(made)
+            pace[id(made)] = found
+            return made
+
+        return retries.Retry(f"{number}", "", make, close=close)
+
+    kept = list[Generated]()
+
+    def paced(made: Generated) -> float:
+        return pace[id(made)]
+
+    def built(made: Generated, *_: object) -> spills.Compiled:
+        return spills.Compiled(made, ())
+
+    def as_built(found: spills.Compiled) -> spills.Compiled:
+        return found
+
+    for name, value in (
+        ("monotonic", partial(clock.__getitem__, 0)),
+        ("FOUND", limits[0]),
+        ("RETRIES", limits[1]),
+        ("pace_of_sm", paced),
+        ("least_spilled", as_built),
+        ("compiled", built),
+    ):
+        monkeypatch.setattr(module, name, value)
+    given = [retry(number, found) for number, found in enumerate(paces)]
+    found = module._best_retry(gemm, given, 1.0, lambda what: None, lambda built: built.made)  # pyright: ignore[reportPrivateUsage]
+    assert (found and found.form) == (None if taken is None else f"{taken}")
+    assert asked == tried
+
+
 def test_the_kernel_stays_where_nothing_helps(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     tried = tried_with(monkeypatch, gemm, 0)
     assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None
@@ -318,11 +381,12 @@ def test_a_schedule_that_cannot_be_lowered_right_gives_way(monkeypatch: pytest.M
         on_progress: ProgressCallback,
         searched: Sequence[Result] = (),
         solve: Solve = solved,
+        slowest: float = inf,
     ) -> tuple[Generated, ...]:
         tried.append(options.max_in_flight)
         if options.max_in_flight != 1:
             raise error("acc is overwritten before store has read it")
-        return found(inputs, options, on_progress, searched, solve)
+        return found(inputs, options, on_progress, searched, solve, slowest)
 
     monkeypatch.setattr(generation, "candidates", candidates)
     error: type[TwillError] = DefectError
@@ -391,5 +455,6 @@ def test_the_group_that_computes_loads_too_where_two_blocks_spill(blocks: int, w
     first = next(tried)
     assert (first.what == retries.TOGETHER) == wanted
     if wanted:
-        (group,) = first.make().program.groups
+        assert first.close == retries.SLOWER, "no other one is tried then"
+        (group,) = first.make(inf).program.groups
         assert not group.only_moves

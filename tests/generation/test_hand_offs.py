@@ -91,7 +91,7 @@ def test_they_are_counted_where_a_program_is_late(
     def cycles(one: Attempt) -> float:
         return one.scheduled() + late
 
-    def without_more(one: Attempt, _: object) -> Attempt:
+    def without_more(one: Attempt, *_: object) -> Attempt:
         return one
 
     monkeypatch.setattr(Attempt, "cycles", cycles)

@@ -21,7 +21,7 @@ import triton
 import twill.triton
 from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
 from twill.extract.frontend.kernel_files import load_file
-from twill.triton import session, store, worker, workers
+from twill.triton import session, slots, store, worker, workers
 from twill.triton.request import Request
 from twill.triton.store import Outcome, Trial
 
@@ -65,7 +65,7 @@ def test_one_worker_builds_and_the_others_take_its_result(monkeypatch: pytest.Mo
     made: list[str] = []
     begun, go = threading.Event(), threading.Event()
 
-    def slow(path: Path, machine: str | None, seconds: float, subtile: int | None) -> Outcome:
+    def slow(path: Path, *_: Any) -> Outcome:
         made.append(path.name)
         begun.set()
         go.wait(10)
@@ -90,7 +90,7 @@ def test_a_launch_waits_for_the_build_that_was_started_ahead(monkeypatch: pytest
     asked: list[str] = []
     go = threading.Event()
 
-    def worked(request: Any, key: str, settings: Any) -> Outcome:
+    def worked(request: Any, key: str, *_: Any) -> Outcome:
         asked.append(key)
         go.wait(10)
         return Outcome(refused=f"{key} is refused")
@@ -118,11 +118,11 @@ def test_a_launch_waits_no_longer_than_its_patience(monkeypatch: pytest.MonkeyPa
 
 def test_more_builds_run_while_a_launch_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """One beside the program; three as soon as it waits, and one again for those that begin after that."""
-    monkeypatch.setattr(workers, "WHILE_WAITING", 3)
-    monkeypatch.setattr(workers, "BESIDE", 1)
+    monkeypatch.setattr(slots, "WHILE_WAITING", 3)
+    monkeypatch.setattr(slots, "BESIDE", 1)
     at_work, go = list[str](), {key: threading.Event() for key in "efghi"}
 
-    def worked(request: Any, key: str, settings: Any) -> Outcome:
+    def worked(request: Any, key: str, *_: Any) -> Outcome:
         at_work.append(key)
         go[key].wait(10)
         return Outcome(refused=key)
@@ -172,7 +172,7 @@ def test_a_worker_gives_way_to_the_program() -> None:
 def test_an_error_of_a_build_ahead_reaches_the_launch(monkeypatch: pytest.MonkeyPatch) -> None:
     go = threading.Event()
 
-    def worked(request: Any, key: str, settings: Any) -> Outcome:
+    def worked(request: Any, key: str, *_: Any) -> Outcome:
         go.wait(10)
         raise OSError("no more processes")
 

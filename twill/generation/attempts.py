@@ -9,6 +9,7 @@ for the part of an SM that leaves room for more thread blocks.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 from twill.diagnostics import TwillError
 from twill.generation.hand_offs import with_hand_offs
@@ -26,6 +27,7 @@ from twill.warp import thread_block
 from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
+from twill.warp.plan import Options as Lowering
 from twill.warp.tasks import Scheduled, tasks
 from twill.warp.tiles_in_flight import tile_loop
 
@@ -34,6 +36,8 @@ SLACK = 1.3
 run may take fewer cycles than its schedule, which has the tensor core busy beside every operation: 0.83 of
 the bound with waits inside of the exponentials of attention (simulated)."""
 
+MOST_BLOCKS = Lowering().most_blocks
+"""Thread blocks on an SM, unless fewer are given."""
 
 UPDATES = "updates of accumulators in a group of their own"
 DIVIDED = "waits inside of exponentials"
@@ -82,11 +86,17 @@ Solving = Callable[[Sequence[Case], int], Attempt]
 TwillError."""
 
 
-def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
+def fastest(
+    found: Sequence[Case], attempt: Solving, slowest: float = inf, most_blocks: int = MOST_BLOCKS
+) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
     own for updates of accumulators where other groups have too much to do, with waits inside of elementwise
     operations, and with the costs of hand-offs where the program takes longer than its schedule, or there is
-    none; the first of those that are equal."""
+    none; the first of those that are equal. Others than the first are only scheduled where they may take no
+    more than `slowest` cycles of an SM, and for no more than `most_blocks` on one, where these are few.
+    Raises TwillError where none may."""
+    if (least := least_of_sm(found)) > slowest:
+        raise TwillError(f"an iteration takes {least:.0f} cycles at least, more than {slowest:.0f}")
     handed = _with_hand_offs(found)
     try:
         first = attempt(found, 1)
@@ -98,6 +108,7 @@ def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
     names = list({one.name: None for case in found for one in case.problem.implementations})
     alone = first.cycles() if moved or divided or handed or names else 0.0
     handed = handed if alone > first.scheduled() else None
+    limit = slowest * first.program.resident_blocks
     best, what, made = (first, alone), "", [first]
 
     def recorded(cases: Sequence[Case], room: int) -> Attempt:
@@ -105,7 +116,7 @@ def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
         return made[-1]
 
     for label, cases in ((UPDATES, moved), (DIVIDED, divided), (HANDED, handed)):
-        if cases and (other := _faster(best, cases, recorded)) is not best:
+        if cases and (other := _faster(best, cases, recorded, limit=limit)) is not best:
             best, what = other, label
     if (each := _best_of_each(made)) and (other := _faster(best, each, attempt)) is not best:
         best, what = other, EACH
@@ -113,7 +124,7 @@ def fastest(found: Sequence[Case], attempt: Solving) -> Attempt:
         best = _faster(best, tuple(_implemented(case, name) for case in best[0].cases), attempt)
     if best[0] is not first:
         return _with_note(*best, alone, what)
-    return first if moved or names else _with_more_blocks(first, attempt)
+    return first if moved or names else _with_more_blocks(first, attempt, most_blocks)
 
 
 def _faster(
@@ -122,11 +133,12 @@ def _faster(
     attempt: Solving,
     cycles: Callable[[Attempt], float] = lambda one: one.cycles(),
     room: int = 1,
+    limit: float = inf,
 ) -> tuple[Attempt, float]:
     """The best attempt so far, or one with these cases that is predicted to take fewer cycles, with these.
-    What can hardly be faster is not scheduled."""
+    What can hardly be faster, or take no more than `limit`, is not scheduled."""
     least = least_of_sm(cases) if cycles is Attempt.of_sm else sum(map(_least_of_block, cases)) / SLACK
-    if least > best[1]:
+    if least > min(best[1], limit):
         return best
     try:
         other = attempt(cases, room)
@@ -165,7 +177,7 @@ def _least_of_block(case: Case) -> float:
     return bounds(case.problem).value * case.problem.resolution.cycles_per_unit
 
 
-def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
+def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     """The attempt, or one whose schedules leave room on an SM for more thread blocks: with one group that
     computes in each, where groups that pass tiles to each other are late for that and it is predicted to be
     no slower; where one that waits is predicted to leave the SM idle, for another block, or for one for each
@@ -173,19 +185,19 @@ def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
     from twill.simulate.predict import busy
 
     residency = first.loops[0].machine.residency
-    if residency is None or walks(first):
+    if residency is None or walks(first) or most <= first.program.resident_blocks:
         return first
     now = first.of_sm()
-    best = _without_passing(first, residency, now, attempt)
+    alone = min(most, _computing(first))
+    best = _without_passing(first, residency, now, attempt, alone)
     if best[0] is first and (trips := short(first)):
-        best = _without_division(first, residency, trips, attempt)
+        best = _without_division(first, residency, trips, attempt, alone)
     if best[0] is first and now > residency.idle * sum(map(busy, first.loops)):
         best = (first, now / residency.idle)
         if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
             best = _faster(best, another, attempt, Attempt.of_sm)
-        blocks = _computing(first)
-        if best[0] is first and (alone := _each_alone(first, residency, blocks)):
-            best = _faster((first, now), alone, attempt, Attempt.of_sm, blocks)
+        if best[0] is first and (cases := _each_alone(first, residency, alone)):
+            best = _faster((first, now), cases, attempt, Attempt.of_sm, alone)
     other, cycles = best
     if other is first:
         return first
@@ -195,13 +207,13 @@ def _with_more_blocks(first: Attempt, attempt: Solving) -> Attempt:
 
 
 def _without_passing(
-    first: Attempt, residency: Residency, now: float, attempt: Solving
+    first: Attempt, residency: Residency, now: float, attempt: Solving, most: int
 ) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes, where groups fit the interval but for
-    the register tiles that they pass to each other: as many blocks as keep as many warps of an SM computing,
-    or fewer where these have no schedule, none slower than the attempt."""
+    the register tiles that they pass to each other: `most` blocks, or fewer where these have no schedule,
+    none slower than the attempt."""
     least = first.program.resident_blocks
-    for blocks in range(_computing(first), least - 1, -1) if _late_by_passing(first) else ():
+    for blocks in range(most, least - 1, -1) if _late_by_passing(first) else ():
         if alone := _each_alone(first, residency, blocks):
             try:
                 other = attempt(alone, blocks)
@@ -224,13 +236,13 @@ def short_loops(first: Attempt) -> dict[int, int]:
 
 
 def _without_division(
-    first: Attempt, residency: Residency, trips: int, attempt: Solving
+    first: Attempt, residency: Residency, trips: int, attempt: Solving, most: int
 ) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes, where an SM is predicted to be done with
     a block sooner so: groups that divide the work of a few iterations hardly overlap, and each is waited for
     at the begin and the end of a block."""
     least, now = first.program.resident_blocks, _time_of_sm(first, trips)
-    for blocks in range(_computing(first), least - 1, -1):
+    for blocks in range(most, least - 1, -1):
         if alone := _each_alone(first, residency, blocks):
             try:
                 other = attempt(alone, blocks)

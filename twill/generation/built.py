@@ -5,6 +5,7 @@ the kernel to build instead of one that ptxas warns of.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from math import inf
@@ -31,20 +32,23 @@ from twill.generation.spills import (
 )
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
+from twill.launch.one_at_a_time import Aside, alone
 
-CLOSE = 1.1
-"""How many times as long they may take for no other kernel to be tried."""
 RETRIES = 5
-"""Time limits for each loop after which no other kernel is searched for."""
+"""Time limits for each loop after which no other kernel is searched for ..."""
+FOUND = 2
+"""... and the same where there is one without warnings, which may take longer than the kernel with them."""
 
 
 def built(
     inputs: Inputs,
     options: GenerateOptions | None = None,
     on_progress: ProgressCallback = lambda name, event: None,
+    aside: Aside = nullcontext,
 ) -> Path:
     """The folder of the generated and built kernel, in the user's cache; built only if it is not there
-    yet."""
+    yet. `aside` is entered while it waits for another process to search for the same loop, or to find out
+    how a kernel with the same loops is built without spills."""
     from twill.launch.build import cached
 
     options = options or GenerateOptions()
@@ -58,13 +62,15 @@ def built(
     )
     given = [Path(path).read_text() for path in options.schedules]
     key = f"{text}{replace(resolved, spec='')}{options}{machine}{given}"
-    return cached(key, partial(_make, resolved, options, on_progress))
+    return cached(key, partial(_make, resolved, options, on_progress, aside))
 
 
-def _make(inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, folder: Path) -> None:
+def _make(
+    inputs: Inputs, options: GenerateOptions, on_progress: ProgressCallback, aside: Aside, folder: Path
+) -> None:
     """Fill a folder with a built kernel. What was searched for another one is not searched again."""
-    solve = kept(solved, options.time_limit)
-    made, _ = with_library(inputs, options, on_progress, folder, solve=solve, remember=True)
+    solve = kept(solved, options.time_limit, aside)
+    made, _ = with_library(inputs, options, on_progress, folder, solve=solve, remember=aside)
     for name, text in _texts(made).items():
         write(folder / name, text)
 
@@ -76,23 +82,30 @@ def with_library(
     folder: Path,
     home: Path | None = None,
     solve: Solve = solved,
-    remember: bool = False,
+    remember: Aside | None = None,
 ) -> tuple[Generated, bool]:
     """A kernel whose library, source and manifest it leaves in a folder, and whether it is another one than
     the fastest, which ptxas warns of (`without_warnings`). It is checked while nvcc builds it. `home`: see
     `launch.build.build`; `solve`: see `generation.candidates.candidates`. What keeps ptxas from spilling
-    is kept on disk with `remember`. Raises TwillError where there is no kernel that is right, or nvcc fails;
-    the source is in the folder then."""
+    is kept on disk where there is `remember`, entered while another process finds that out for a kernel
+    alike. Raises TwillError where there is no kernel that is right, or nvcc fails; the source is in the
+    folder then."""
     check = partial(check_beside_build, folder=folder, on_progress=on_progress, home=home)
     made = generate(inputs, options, on_progress, check=check, solve=solve)
     said = warnings(made, folder, home)
     known = place(made, options) if said and remember else None
-    other = without_warnings(inputs, options, made, said, on_progress, check, solve, known) if said else None
+    with _one_of_kind(known, remember) if known and remember else nullcontext():
+        other = without_warnings(inputs, options, made, said, on_progress, check, solve, known)
     made = other or made
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
     library(made, folder, home)
     return made, other is not None
+
+
+def _one_of_kind(known: Path, aside: Aside) -> AbstractContextManager[None]:
+    """While no other process finds out what helps a kernel like this one."""
+    return alone(known.with_suffix(".lock"), aside, lambda: load(known) is not None)
 
 
 def _texts(made: Generated) -> Mapping[str, str]:
@@ -136,7 +149,7 @@ def without_warnings(
     first = least_spilled(Compiled(made, tuple(said)))
     if not first.said and (other := checked(first)):
         return other
-    seconds = RETRIES * options.time_limit * len(made.loops)
+    seconds = options.time_limit * len(made.loops)
     if found := _best_retry(made, others(far_too_much(said)), seconds, report, checked):
         return found
     return None if first.made is made else _checked(warning, options, on_progress, None, None, first)
@@ -147,7 +160,7 @@ def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Com
     if remedy.what:
         retry = next((one for one in retries if one.what == remedy.what), None)
         try:
-            other = retry and retry.make()
+            other = retry and retry.make(retry.slowest)
         except TwillError:
             return None
         if retry is None or other is None:
@@ -184,18 +197,18 @@ def _best_retry(
     checked: Callable[[Compiled], Generated | None],
 ) -> Generated | None:
     """The first kernel without warnings that takes about as many simulated cycles as `made`, which has them;
-    otherwise the fastest that is found in so many seconds. What needs no search is tried later too. Only
-    what may be taken is checked."""
+    otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
+    search is tried later too. Only what may be taken is checked."""
     began, before, found = monotonic(), pace_of_sm(made), list[tuple[float, Compiled]]()
     for retry in retries:
-        if monotonic() - began > seconds and (found or retry.searches):
+        if monotonic() - began > seconds * (FOUND if found else RETRIES) and (found or retry.searches):
             continue
         report(retry.what)
         built = _tried(retry, min((pace for pace, _ in found), default=inf))
         if built is None:
             continue
         pace = pace_of_sm(built.made)
-        if pace > CLOSE * before:
+        if pace > retry.close * before:
             found.append((pace, built))
         elif right_one := checked(built):
             return right_one
@@ -206,7 +219,7 @@ def _best_retry(
 def _tried(retry: Retry, fastest: float) -> Compiled | None:
     """The kernel built without warnings; None where that is not possible or it is not faster."""
     try:
-        other = retry.make()
+        other = retry.make(min(retry.slowest, fastest))
         pace = pace_of_sm(other)
         if pace > retry.slowest or pace >= fastest:
             return None

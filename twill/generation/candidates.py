@@ -43,8 +43,9 @@ if TYPE_CHECKING:
     from twill.pipeline import Begun
 
 DIVIDED, PERSISTENT = "divided into sub-tiles", "made persistent"
-FORMS = 2
-"""Time limits that the searches for a loop have together, in all forms of the kernel."""
+FORMS = {True: 2, False: 1}
+"""Time limits that the searches for a loop have together, in all forms of the kernel, with and without
+proofs."""
 LEAST = 0.25
 """Part of the time limit that a search has in any case."""
 MORE_WARPS = 8
@@ -83,6 +84,8 @@ class _Session:
     """The given schedules, by the names of the loops."""
     searched: list[Result]
     """What every search has found, added to by each."""
+    slowest: float = inf
+    """Machine cycles of an SM, for an iteration of each loop, that are of interest."""
     seconds: list[float] = field(default_factory=list[float])
     """How long each search took."""
 
@@ -98,16 +101,18 @@ def candidates(
     on_progress: ProgressCallback,
     searched: Sequence[Result] = (),
     solve: Solve = solved,
+    slowest: float = inf,
 ) -> tuple[Generated, ...]:
     """The forms of a kernel, that predicted to be fastest first.
 
     Where `inputs.subtile` is None, rows are divided into sub-tiles where the loops then take fewer cycles.
     With `inputs.persistent` None the kernel is made persistent where that is predicted to be faster, and
     neither schedules nor the number of tiles in flight are given. Problems of `searched` are not solved
-    again. Raises TwillError where the kernel has no form: a loop without a schedule, an operation that cannot
-    be lowered.
+    again; what takes more than `slowest` machine cycles of an SM for an iteration of each loop, by its lower
+    bounds, is not solved at all. Raises TwillError where the kernel has no form: a loop without a schedule,
+    an operation that cannot be lowered.
     """
-    session = _Session(options, on_progress, solve, given(options.schedules), list(searched))
+    session = _Session(options, on_progress, solve, given(options.schedules), list(searched), slowest)
     if inputs.subtile is None and session.kept:
         inputs = replace(inputs, subtile=matching(inputs, session.kept))
     written = _as_written(replace(inputs, persistent=bool(inputs.persistent)), session)
@@ -255,7 +260,11 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
 
     if lowering.multistage:
         found = as_written(stated, found) or found
-    one = attempt(tuple(map(session.as_kept, found)), 1) if session.kept else fastest(found, attempt)
+    one = (
+        attempt(tuple(map(session.as_kept, found)), 1)
+        if session.kept
+        else fastest(found, attempt, session.slowest, lowering.most_blocks)
+    )
     if lowering.multistage is None and not session.kept:
         one = multistage(one, loading, lambda: as_written(stated, found))
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
@@ -310,7 +319,7 @@ def _searched(problem: Problem, loops: int, session: _Session) -> Result:
     if found := _known(problem, session):
         return found
     limit = session.options.time_limit
-    left = FORMS * limit * loops - sum(session.seconds)
+    left = FORMS[session.options.proofs] * limit * loops - sum(session.seconds)
     search = _options(max(LEAST * limit, min(limit, left)), session)
     return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
 
@@ -323,7 +332,10 @@ def _known(problem: Problem, session: _Session) -> Result | None:
 
 
 def _options(seconds: float, session: _Session) -> Options:
-    return Options(time_limit=seconds, max_in_flight=session.options.max_in_flight, explain=False)
+    options = session.options
+    return Options(
+        time_limit=seconds, max_in_flight=options.max_in_flight, explain=False, proofs=options.proofs
+    )
 
 
 def _kept(search: Callable[[], Result], session: _Session) -> Result:

@@ -9,6 +9,7 @@ for operations that cannot be lowered or generated.
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from time import monotonic
 
@@ -32,17 +33,18 @@ def generate(
     searched: Sequence[Result] = (),
     check: Check | None = None,
     solve: Solve = solved,
+    slowest: float = inf,
 ) -> Generated:
     """The kernel in the form that is predicted to be fastest (`candidates`) of those that are right.
 
     Problems that are alike those of `searched` are not solved again, others by `solve`. `check` replaces the
-    checks that `options` name. Where no form is right, which is a
+    checks that `options` name. `slowest`: see `candidates`. Where no form is right, which is a
     defect of Twill, the loops are scheduled once more, without overlap of iterations; a warning says so.
     Raises TwillError where the kernel has no form, or where that is wrong, too.
     """
     options = options or GenerateOptions()
     try:
-        forms = candidates(inputs, options, on_progress, searched, solve)
+        forms = candidates(inputs, options, on_progress, searched, solve, slowest)
     except DefectError as wrong:
         return _without_overlap(inputs, options, on_progress, wrong, check, solve)
     try:

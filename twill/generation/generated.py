@@ -31,6 +31,8 @@ class GenerateOptions:
     """Where it is checked, also execute the PTX that nvcc makes of it (`twill.emulate.check`)."""
     max_in_flight: int | None = None
     """The most iterations in flight of the schedules that are searched; None as in `twill.ir.search`."""
+    proofs: bool = True
+    """Whether searches go on below an answer only to prove it the best (`twill.ir.search.Options.proofs`)."""
     dump: bool = False
     """Keep the draft after each pass of lowering."""
 

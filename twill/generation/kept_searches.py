@@ -6,11 +6,10 @@ in whatever process: of several that come to the same problem at the same time o
 wait for what it finds. A file that cannot be read counts as missing; what is read is verified again.
 """
 
-import fcntl
 import hashlib
 import pickle
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,28 +22,41 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.launch.build import cache_folder, own_cache, sources
+from twill.launch.one_at_a_time import Aside, tried, until_free
 
 if TYPE_CHECKING:
     from twill.pipeline import Begun
 
 
-def kept(search: Solve, time_limit: float) -> Solve:
+def kept(search: Solve, time_limit: float, aside: Aside = nullcontext) -> Solve:
     """The search, which takes from disk what was found before for a problem alike, by the same Twill, with
-    the same iterations in flight and within the same `time_limit` for a loop (of which a search may have a
-    part), and keeps what it finds. Nothing is kept where the cache cannot be written."""
+    the same iterations in flight, with or without proofs, and within the same `time_limit` for a loop (of
+    which a search may have a part), and keeps what it finds. Nothing is kept where the cache cannot be
+    written. `aside` is entered while another process searches for the same."""
 
     def solve(
         problem: Problem, options: Options, on_progress: ProgressCallback, known: "Begun | None" = None
     ) -> Result:
-        path = place(problem, options.max_in_flight, time_limit)
-        with _alone(path):
-            found = load(path, problem)
-            if found is None:
-                found = search(problem, options, on_progress, known)
-                save(path, found)
+        path = place(problem, options.max_in_flight, time_limit, options.proofs)
+        lock = path.with_suffix(".lock")
+        while (found := load(path, problem)) is None:
+            with tried(lock) as mine:
+                if mine:
+                    return _found(path, problem, lambda: search(problem, options, on_progress, known))
+            with aside():
+                until_free(lock)
         return found
 
     return solve
+
+
+def _found(path: Path, problem: Problem, search: Callable[[], Result]) -> Result:
+    """What another process has kept since, or else what is found now."""
+    found = load(path, problem)
+    if found is None:
+        found = search()
+        save(path, found)
+    return found
 
 
 def place(problem: Problem, *parts: object) -> Path:
@@ -69,18 +81,3 @@ def load(path: Path, problem: Problem) -> Result | None:
 def save(path: Path, found: Result) -> None:
     with suppress(OSError):
         write(path, pickle.dumps(replace(found, seconds=())))
-
-
-@contextmanager
-def _alone(path: Path) -> Generator[None]:
-    """While no other process, or thread, searches for the same. Without waiting where the cache cannot be
-    written."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.with_suffix(".lock").open("w")
-    except OSError:
-        yield
-        return
-    with lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

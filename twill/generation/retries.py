@@ -30,6 +30,8 @@ LEAST_GROUPS = 2
 TOGETHER = "the group that computes loads too"
 LATE = "tiles that only code behind a loop reads are loaded behind it"
 """Why a kernel is as it is, in its notes."""
+CLOSE = 1.1
+"""How many times as long a kernel without warnings may take for no other one to be tried."""
 ROWS = 16
 """Rows of an MMA that a warp has."""
 FEWER = (0, 16, 32)
@@ -47,9 +49,12 @@ class Retry:
     """What is tried, in words."""
     why: str
     """The note of the kernel, to which the warning is added that it avoids."""
-    make: Callable[[], Generated]
+    make: Callable[[float], Generated]
+    """From the cycles, as those below, above which it is of no interest."""
     slowest: float = inf
     """Simulated cycles of an SM for an iteration of each loop, above which the warning is better."""
+    close: float = CLOSE
+    """How many times as long as the kernel with warnings it may take for no other one to be tried."""
     searches: bool = True
     """Its loops may have to be scheduled first."""
 
@@ -64,7 +69,7 @@ def _loads_apart(made: Generated) -> bool:
     """Whether each of a few thread blocks on an SM has one group that computes, and others that load: without
     these, and with one iteration at a time, it has more registers, and the SM keeps its blocks. (Triton's
     attention tutorial with heads of 64 on an H200, tiles of 128 x 64: 0.386 ms, 0.497 with two groups in one
-    thread block.)"""
+    thread block. So no other kernel is tried then: those have fewer blocks on an SM, or fewer registers.)"""
     computing = [group for group in made.program.groups if not group.only_moves]
     apart = len(computing) == 1 and len(made.program.groups) > 1
     few = 1 < made.program.resident_blocks <= FEW_BLOCKS
@@ -77,7 +82,7 @@ class _Making(Protocol):
 
     def __call__(
         self, changed: Inputs, most_blocks: int = ..., multistage: bool | None = ...
-    ) -> Callable[[], Generated]: ...
+    ) -> Callable[[float], Generated]: ...
 
 
 def retries(
@@ -98,19 +103,19 @@ def retries(
         changed: Inputs,
         most_blocks: int = options.lowering.most_blocks,
         multistage: bool | None = options.lowering.multistage,
-    ) -> Callable[[], Generated]:
+    ) -> Callable[[float], Generated]:
         lowering = replace(options.lowering, most_blocks=most_blocks, multistage=multistage)
 
-        def make() -> Generated:
+        def make(slowest: float) -> Generated:
             wanted = replace(unchecked, lowering=lowering)
-            return generate(changed, wanted, on_progress, made.searched, None, solve)
+            return generate(changed, wanted, on_progress, made.searched, None, solve, slowest)
 
         return make
 
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
     if inputs.subtile is None and made.subtile == 1:
-        divided = making(replace(made.inputs, subtile=COUNT))
+        divided = making(replace(made.inputs, subtile=COUNT), made.program.resident_blocks)
         why = f"rows are divided into {COUNT} sub-tiles"
         yield Retry(f"{COUNT} sub-tiles", why, divided, before)
     if inputs.registers is not None:
@@ -118,7 +123,7 @@ def retries(
     if options.lowering.multistage is None and inputs.groups is None and _loads_apart(made):
         whole = replace(made.inputs, groups=LEAST_GROUPS, subtile=inputs.subtile or 1)
         together = making(whole, multistage=True)
-        yield Retry(TOGETHER, TOGETHER, together, SLOWER * before)
+        yield Retry(TOGETHER, TOGETHER, together, SLOWER * before, close=SLOWER)
     yield from _coarser(inputs, made, making, SLOWER * before)
     yield from _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
     if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
@@ -204,5 +209,5 @@ def _other_form(made: Generated, form: Generated) -> Retry:
     return Retry(f"it {why}", why, partial(_itself, form), searches=False)
 
 
-def _itself(made: Generated) -> Generated:
+def _itself(made: Generated, slowest: float) -> Generated:
     return made

@@ -84,24 +84,28 @@ def _lean(built: Compiled) -> Compiled:
 
 def _regranted(built: Compiled) -> Compiled:
     """The kernel with so many registers for its groups that load, and so few for those that compute, that
-    ptxas spills least: more for those that load first, then fewer; in steps that get smaller. The first
-    number of each kind is tried at the same time."""
+    ptxas spills least: more for those that load first, then fewer; in steps that get smaller. Both are tried
+    at the same time."""
     if not built.said:
         return built
-    step = built.made.loops[0].problem.limits.register_step
-    ways = (2 * step, -2 * step, step, -step)
-    with ThreadPoolExecutor(min(len(ways), os.cpu_count() or 1)) as threads:
-        first = dict(zip(ways, threads.map(partial(_with_more, built), ways), strict=True))
-    best = built
-    for way in ways[:2]:
-        other = first[way]
+    step, best = built.made.loops[0].problem.limits.register_step, built
+    for way, other in _both(built, 2 * step).items():
         if other is not None and _spills_less(other, built):
             best = _further(other, way, STEPS - 1)
             break
-    for way in ways[2:]:
+    first = _both(built, step) if best is built else {}
+    for way in (step, -step):
         other = first[way] if best is built else _with_more(best, way) if best.said else None
         best = other if other is not None and _spills_less(other, best) else best
     return best
+
+
+def _both(built: Compiled, step: int) -> dict[int, Compiled | None]:
+    """By the number of registers: the kernel whose threads that load have `step` more, and the one where they
+    have fewer."""
+    ways = (step, -step)
+    with ThreadPoolExecutor(min(len(ways), os.cpu_count() or 1)) as threads:
+        return dict(zip(ways, threads.map(partial(_with_more, built), ways), strict=True))
 
 
 def _spills_less(other: Compiled, built: Compiled) -> bool:

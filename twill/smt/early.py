@@ -33,6 +33,8 @@ class _Effort:
 
 
 SUBTILES = _Effort(4096, 64, 1.0, 24.0)
+UNPROVEN = replace(SUBTILES, grain=64)
+"""For sub-tiles where the answer is not to be proven the best: the last steps find little."""
 OTHERS = _Effort(8, 8, 0.25, 6.0)
 
 ROOM = (4, 32, 256)
@@ -107,7 +109,8 @@ def soon(setting: Setting, evidence: Evidence) -> Solution | None:
 
 
 def _state(setting: Setting, evidence: Evidence) -> _State:
-    return _State(SUBTILES if setting.alike else OTHERS, evidence, evidence.low)
+    subtiles = SUBTILES if setting.options.proofs else UNPROVEN
+    return _State(subtiles if setting.alike else OTHERS, evidence, evidence.low)
 
 
 def _grain(state: _State) -> Time:

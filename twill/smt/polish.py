@@ -91,10 +91,12 @@ class Polish:
 
     def _simpler_partition(self) -> dict[str, bool]:
         """Quick probes for fewer groups; then fewer channels, which often leaves a group without work; only
-        then long probes for fewer groups."""
+        then long probes for fewer groups, which find little and prove much."""
         groups, channels = self._groups(self._quickly), self._channels()
         if groups or self._met().groups:
             return {"groups": True, "channels": channels}
+        if not self.setting.options.proofs:
+            return {"groups": False, "channels": channels}
         before, groups = self.best, self._groups(self._freely)
         return {"groups": groups, "channels": channels if self.best is before else self._channels()}
 
@@ -173,6 +175,8 @@ class Polish:
             self.setting = replace(setting, in_flight=own)
             self._fewer_channels()
             self.setting = setting
+            if not setting.options.proofs:
+                return False
         return self._fewer_channels()
 
     def _fewer_channels(self) -> bool:

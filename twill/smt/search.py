@@ -16,7 +16,7 @@ from twill.ir.schedule import Result, Solution
 from twill.ir.search import Options, Report
 from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
-from twill.smt.cpsat import FINDING
+from twill.smt.cpsat import FINDING, Tactics
 from twill.smt.early import early, soon
 from twill.smt.gap import by_slots
 from twill.smt.largest import largest
@@ -44,6 +44,10 @@ NEAR = 16
 
 MIDWAY = 4
 """... with this part of a share."""
+
+FAR = 8
+"""Without proofs, schedules with more than few iterations in flight are looked for where few of them leave a
+gap of this part of the interval."""
 
 MISSES = 4
 """Intervals without an answer after which the largest is decided: whether there is any schedule at all."""
@@ -194,15 +198,18 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
     while pending and evidence.open and pending[0].quick:
         evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     before, evidence = evidence.best, _first(setting, evidence)
-    if evidence.best is not before and setting.alike and setting.problem.monotone:
+    settles = setting.options.proofs and setting.problem.monotone
+    if evidence.best is not before and setting.alike and settles:
         while pending and evidence.open:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
         evidence, agenda = _settled(setting, evidence, agenda)
         evidence = by_slots(setting, evidence)
+    if not setting.options.proofs and _never(setting, evidence):
+        return _decide(setting, evidence, agenda, evidence.top)[0]
     while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         evidence, agenda = _halved(setting, evidence, agenda)
-        if not evidence.open:
+        if not evidence.open or _enough(setting, evidence, agenda):
             break
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
@@ -295,6 +302,26 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
         return agenda, (floor + high - 1) // 2
     above = floor + floor * 4**agenda.misses // 64
     return agenda, min(evidence.top, above) if agenda.misses < MISSES else evidence.top
+
+
+def _never(setting: Setting, evidence: Evidence) -> bool:
+    """No schedule is left to be found: one that overlaps iterations is one without overlap at an interval of
+    its length, where a longer interval never hurts, and at the largest there is none."""
+    if evidence.best is not None or not evidence.open or not (setting.problem.monotone and setting.small):
+        return False
+    budget, tactics = setting.budget(setting.work), Tactics(linearization=2)
+    probe = cpsat.attempt(
+        setting.problem, evidence.top, 1, joint=setting.joint, budget=budget, tactics=tactics
+    )
+    return probe.refuted
+
+
+def _enough(setting: Setting, evidence: Evidence, agenda: _Agenda) -> bool:
+    """There is an answer, every interval below it was tried, and nobody wants a proof."""
+    low, high = evidence.low, evidence.high
+    if setting.options.proofs or evidence.best is None or not setting.problem.monotone or not agenda.tried:
+        return False
+    return _floor(evidence, agenda) >= high and (agenda.stage != "few" or FAR * (high - low) < high)
 
 
 def _again(agenda: _Agenda, evidence: Evidence) -> tuple[_Agenda, Time]:

@@ -36,7 +36,7 @@ def install(
     verify: bool = False,
     measure: bool = True,
     machine: str | None = None,
-    time_limit: float = 60.0,
+    time_limit: float = 20.0,
     subtile: int | None = None,
     patience: float | None = 60.0,
 ) -> None:

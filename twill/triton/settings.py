@@ -24,8 +24,8 @@ class Settings:
     too."""
     machine: str | None = None
     """To schedule for; None for the default machine of the architecture."""
-    time_limit: float = 60.0
-    """Seconds for scheduling each loop."""
+    time_limit: float = 20.0
+    """Seconds for scheduling each loop; its other forms have as much again together."""
     subtile: int | None = None
     """Sub-tiles that rows are divided into; None for what makes a kernel's loops faster."""
     patience: float | None = 60.0

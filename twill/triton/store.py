@@ -6,17 +6,16 @@ did beside Triton's on a kind of GPU). Files are replaced atomically; a lock let
 a kernel. A file that cannot be read counts as missing.
 """
 
-import fcntl
 import hashlib
 import json
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from twill.emit.files import write
 from twill.launch.build import LIBRARY, cache_folder
+from twill.launch.one_at_a_time import Aside, alone
 
 LATE = "late"
 """An empty file beside the outcome."""
@@ -98,11 +97,6 @@ def _read(path: Path, kind: type[Kept]) -> Kept | None:
         return None
 
 
-@contextmanager
-def lock(key: str) -> Generator[None]:
+def lock(key: str, aside: Aside) -> AbstractContextManager[None]:
     """Held by one process at a time; given back when the process ends, however it ends."""
-    path = folder_of(key) / "lock"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    return alone(folder_of(key) / "lock", aside)

@@ -1,5 +1,5 @@
 """Schedules, generates and builds one kernel, in a process of its own: `python -m twill.triton.worker KEY
-NAME.ttir MACHINE SECONDS SUBTILES`.
+NAME.ttir MACHINE SECONDS SUBTILES [SLOT]`.
 
 Takes TTIR with Triton's metadata beside it (`Request.save`); prints an `Outcome` as JSON, which it keeps on
 disk as well. One process at a time works on a key; others wait and take what it found.
@@ -8,23 +8,36 @@ disk as well. One process at a time works on a key; others wait and take what it
 import json
 import os
 import sys
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import asdict
 from pathlib import Path
 
 from twill.diagnostics import TwillError
+from twill.launch.one_at_a_time import Aside
 from twill.triton import store
+from twill.triton.slots import Slot
 from twill.triton.store import Outcome
 
 
-def work(key: str, path: Path, machine: str | None, seconds: float, subtile: int | None = None) -> Outcome:
-    """What is known about the key, or else what comes out now."""
-    with store.lock(key):
-        return store.find(key) or store.keep(key, made(path, machine, seconds, subtile))
+def work(
+    key: str,
+    path: Path,
+    machine: str | None,
+    seconds: float,
+    subtile: int | None = None,
+    aside: Aside = nullcontext,
+) -> Outcome:
+    """What is known about the key, or else what comes out now. `aside` is entered while it waits for another
+    process."""
+    with store.lock(key, aside):
+        return store.find(key) or store.keep(key, made(path, machine, seconds, subtile, aside))
 
 
-def made(path: Path, machine: str | None, seconds: float, subtile: int | None = None) -> Outcome:
-    """Never raises: whatever goes wrong, Triton's kernel is there."""
+def made(
+    path: Path, machine: str | None, seconds: float, subtile: int | None = None, aside: Aside = nullcontext
+) -> Outcome:
+    """Never raises: whatever goes wrong, Triton's kernel is there. Its searches end without the proofs that
+    nobody reads here."""
     from twill.generation.built import built
     from twill.generation.generated import GenerateOptions
     from twill.inputs import Inputs
@@ -36,7 +49,8 @@ def made(path: Path, machine: str | None, seconds: float, subtile: int | None = 
         return Outcome(refused=error.message, lasting=False)
     try:
         inputs = Inputs(str(path), machine=machine, persistent=None, subtile=subtile)
-        return Outcome(folder=str(built(inputs, GenerateOptions(time_limit=seconds))))
+        options = GenerateOptions(time_limit=seconds, proofs=False)
+        return Outcome(folder=str(built(inputs, options, aside=aside)))
     except TwillError as error:
         return Outcome(refused=error.message.splitlines()[0])
     except OSError as error:
@@ -62,9 +76,9 @@ def give_way() -> None:
 
 def main(arguments: list[str]) -> None:
     give_way()
-    key, path, machine, seconds, subtile = arguments
-    parts = int(subtile) if subtile else None
-    print(json.dumps(asdict(work(key, Path(path), machine or None, float(seconds), parts))))
+    key, path, machine, seconds, subtile, *slots = arguments
+    parts, slot = int(subtile) if subtile else None, Slot(*map(int, slots))
+    print(json.dumps(asdict(work(key, Path(path), machine or None, float(seconds), parts, slot.aside))))
 
 
 if __name__ == "__main__":

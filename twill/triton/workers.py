@@ -14,17 +14,13 @@ from collections.abc import Generator
 from concurrent.futures import Future, wait
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
 
 from twill.triton import store
 from twill.triton.request import Request
 from twill.triton.settings import Settings, log
+from twill.triton.slots import Slots
 from twill.triton.store import Outcome
-
-WHILE_WAITING = max(1, (os.cpu_count() or 1) - 1)
-"""Processes that build at the same time while a launch waits: a search is short beside the build, which has
-one thread."""
-BESIDE = max(1, (os.cpu_count() or 1) // 2)
-"""The same while the program runs on, to which they give way."""
 
 SILENCE = 10.0
 """Seconds that a launch waits before the log says so, where no terminal shows it."""
@@ -41,42 +37,7 @@ _running: set[subprocess.Popen[str]] = set()
 _builds: dict[str, Future[Outcome]] = {}
 """What is being built or is to be, by key."""
 
-
-class _Slots:
-    """Lets in as many builds at a time as are wanted now."""
-
-    def __init__(self) -> None:
-        self._changed = threading.Condition()
-        self._waiting = self._busy = 0
-
-    @contextmanager
-    def waiting(self) -> Generator[None]:
-        """While a launch waits."""
-        self._count(waiting=1)
-        try:
-            yield
-        finally:
-            self._count(waiting=-1)
-
-    @contextmanager
-    def one(self) -> Generator[None]:
-        """For a build."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._busy < (WHILE_WAITING if self._waiting else BESIDE))
-            self._busy += 1
-        try:
-            yield
-        finally:
-            self._count(busy=-1)
-
-    def _count(self, waiting: int = 0, busy: int = 0) -> None:
-        with self._changed:
-            self._waiting += waiting
-            self._busy += busy
-            self._changed.notify_all()
-
-
-_slots = _Slots()
+_slots = Slots()
 
 
 def outcome(
@@ -87,7 +48,7 @@ def outcome(
     interrupts."""
     build = begin(request, key, settings)
     if patience is None or patience > 0:
-        with _slots.waiting(), _shown(request.name, patience):
+        with _slots.wanted(key), _shown(request.name, patience):
             try:
                 wait([build], patience)
             except KeyboardInterrupt:
@@ -117,7 +78,7 @@ def _shown(name: str, patience: float | None) -> Generator[None]:
 
 
 def begin(request: Request, key: str, settings: Settings) -> Future[Outcome]:
-    """The build of a kernel, which has its turn as soon as few enough others are at work."""
+    """The build of a kernel, which has its turn as soon as few enough others are at work (`slots`)."""
     running = _builds.get(key)
     if running is not None:
         return running
@@ -125,8 +86,8 @@ def begin(request: Request, key: str, settings: Settings) -> Future[Outcome]:
 
     def work() -> None:
         try:
-            with _slots.one():
-                found = _worked(request, key, settings)
+            with _slots.turn(key) as slot:
+                found = _worked(request, key, settings, slot)
         except BaseException as error:
             del _builds[key]
             build.set_exception(error)
@@ -138,12 +99,12 @@ def begin(request: Request, key: str, settings: Settings) -> Future[Outcome]:
     return build
 
 
-def _worked(request: Request, key: str, settings: Settings) -> Outcome:
+def _worked(request: Request, key: str, settings: Settings, slot: IO[str] | None) -> Outcome:
     try:
         path = request.save(key)
     except OSError as error:
         return Outcome(refused=f"{store.folder_of(key)}: {error.strerror}", lasting=False)
-    return _answer(_started(key, path, settings))
+    return _answer(_started(key, path, settings, slot))
 
 
 def ended(build: Future[Outcome]) -> Outcome:
@@ -158,8 +119,8 @@ def stop() -> None:
         _end(process)
 
 
-def _started(key: str, path: Path, settings: Settings) -> subprocess.Popen[str]:
-    """The worker sees the same packages; Twill is switched off in it."""
+def _started(key: str, path: Path, settings: Settings, slot: IO[str] | None) -> subprocess.Popen[str]:
+    """The worker sees the same packages; Twill is switched off in it. It takes the slot along."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TWILL")}
     environment |= ONE_THREAD
     environment["PYTHONPATH"] = os.pathsep.join(place for place in sys.path if os.path.isabs(place))
@@ -173,10 +134,17 @@ def _started(key: str, path: Path, settings: Settings) -> subprocess.Popen[str]:
         settings.machine or "",
         str(settings.time_limit),
         str(settings.subtile or ""),
+        *([str(slot.fileno())] if slot else []),
     ]
-    pipe = subprocess.PIPE
+    pipe, files = subprocess.PIPE, [slot.fileno()] if slot else []
     process = subprocess.Popen(
-        command, stdout=pipe, stderr=pipe, text=True, env=environment, start_new_session=True
+        command,
+        stdout=pipe,
+        stderr=pipe,
+        text=True,
+        env=environment,
+        start_new_session=True,
+        pass_fds=files,
     )
     _running.add(process)
     return process

@@ -1,0 +1,63 @@
+"""Searches that end with an answer, and leave the proof."""
+
+from dataclasses import replace
+from random import Random
+
+import pytest
+
+from tests.properties.tiny import tiny_problem
+from twill.inputs import Inputs, cases
+from twill.ir.problem import Problem
+from twill.ir.search import Options, Progress
+from twill.pipeline import solve
+from twill.verify import check_result
+
+PROVEN = Options(explain=False)
+FOUND = replace(PROVEN, proofs=False)
+
+
+@pytest.fixture(scope="module")
+def attention() -> Problem:
+    """In registers for two groups, which keep it above its lower bound."""
+    (case,) = cases(Inputs("examples/ttgir/fa_fwd.sm90.ttgir", arch="sm90", subtile=1))
+    problem = replace(case.problem, implementations=())
+    return replace(problem, limits=replace(problem.limits, groups=2))
+
+
+def test_the_answer_is_the_same_and_its_status_is_honest(attention: Problem) -> None:
+    events, all_events = list[Progress](), list[Progress]()
+    found, proven = solve(attention, FOUND, events.append), solve(attention, PROVEN, all_events.append)
+    assert found.solution
+    assert proven.solution
+    assert proven.status == "optimal"
+    assert found.status == "feasible"
+    assert found.solution.interval == proven.solution.interval
+    assert found.proved < found.solution.interval
+    assert not check_result(found, in_flight=found.max_in_flight)
+    assert len(events) < len(all_events)
+
+
+@pytest.mark.parametrize(("registers", "found"), [(144, False), (160, True)])
+def test_a_loop_without_schedules_is_given_up_soon(attention: Problem, registers: int, found: bool) -> None:
+    """One group computes, and has too few registers: no interval but the largest is decided."""
+    together = tuple(op.id for op in attention.operations if op.warps > 1)
+    limits = replace(attention.limits, registers_per_thread=registers)
+    problem, events = (
+        replace(attention, together=(*attention.together, together), limits=limits),
+        list[Progress](),
+    )
+    result = solve(problem, FOUND, events.append)
+    assert (result.solution is not None) == found
+    tried = {one.interval for one in events if one.engine == "search" and one.what == "trying"}
+    assert found or len(tried) == 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_answers_are_schedules_and_claim_what_is_proven(seed: int) -> None:
+    problem = tiny_problem(Random(seed))
+    found, proven = solve(problem, FOUND), solve(problem, PROVEN)
+    assert not check_result(found, in_flight=found.max_in_flight)
+    assert (found.solution is None) == (proven.solution is None)
+    if found.solution and proven.solution:
+        assert found.proved <= proven.solution.interval <= found.solution.interval
+        assert (found.status == "optimal") <= (found.solution.interval == proven.solution.interval)
