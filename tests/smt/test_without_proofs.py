@@ -37,6 +37,14 @@ def test_the_answer_is_the_same_and_its_status_is_honest(attention: Problem) -> 
     assert len(events) < len(all_events)
 
 
+def test_more_iterations_in_flight_are_looked_for() -> None:
+    """With as many as are considered at first the interval is 383."""
+    (case,) = cases(Inputs("tests/kernels/ttgir/straight.sm90.ttgir", arch="sm90", subtile=1))
+    found = solve(replace(case.problem, implementations=()), FOUND)
+    assert found.solution
+    assert found.solution.interval == 336
+
+
 @pytest.mark.parametrize(("registers", "found"), [(144, False), (160, True)])
 def test_a_loop_without_schedules_is_given_up_soon(attention: Problem, registers: int, found: bool) -> None:
     """One group computes, and has too few registers: no interval but the largest is decided."""

@@ -106,8 +106,8 @@ def up_to(
 
 def _deepened(setting: Setting, evidence: Evidence, begin: Start) -> tuple[Setting, Evidence]:
     """Twice as many iterations in flight, while they help: one probe just below the answer decides."""
-    best = evidence.best
-    if best is None or evidence.open or best.interval == begin.low or not _deepens(setting):
+    best, undecided = evidence.best, evidence.open and setting.options.proofs
+    if best is None or undecided or best.interval == begin.low or not _deepens(setting):
         return setting, evidence
     deeper = replace(setting, in_flight=2 * setting.in_flight)
     setting.tell("trying", "cpsat", best.interval - 1, f"up to {deeper.in_flight} iterations in flight")
