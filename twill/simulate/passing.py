@@ -1,8 +1,10 @@
-"""The time that groups spend on register tiles which they pass to each other.
+"""The time that groups spend on register tiles which they pass to each other, or to a warp that stores them.
 
 The problem's delay across groups says when such a tile can be used; that its threads write it to shared
 memory, and those of its readers load it from there, is no operation of a schedule. A program executes both: a
-timed run holds each of the two groups for its half of the way.
+timed run holds each of the two groups for its half of the way. A tile that another warp stores
+(`warp.store_warp`) is one operation of a schedule, and two statements of a program: threads write it to a
+slot, and TMA reads it there.
 """
 
 from collections import defaultdict
@@ -10,7 +12,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from twill.ir.machine import Cost
 from twill.ir.operands import Slot
+from twill.ir.problem import Operation
 from twill.ir.program import Program
 from twill.ir.statements import SLICES, Compute, Pipelined, ProducerStore, Statement, StoreTile, walk
 from twill.warp.tasks import Scheduled
@@ -28,6 +32,20 @@ class Passing:
     """Cycles of shared memory for all of its ways."""
     groups: tuple[int, ...]
     """Of the schedule: the one that writes it, then those that load it."""
+
+
+@dataclass(frozen=True, slots=True)
+class SlotStore:
+    """A tile that a group writes to a slot from which another warp stores it; cycles."""
+
+    written: float
+    """For which the threads that write it do nothing else."""
+    read: float
+    """For which TMA reads it at least."""
+    shared: float
+    """Of shared memory that the reading takes."""
+    latency: float
+    """From the end of that until it is known to be read."""
 
 
 def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passing]:
@@ -48,18 +66,37 @@ def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passin
     return found
 
 
-def staged(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
-    """Cycles for which a group writes a tile that another warp stores (`warp.store_warp`), by channel: those
-    for which the schedule has the store hold the group."""
+def slot_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, SlotStore]:
+    """What the loops store from slots, by channel."""
     nodes = {index: (one, node.id) for one in loops for node in one.graph.nodes for index in node.ops}
-    found = dict[str, float]()
+    channels = {channel.id: channel for channel in program.channels}
+    found = dict[str, SlotStore]()
     for store in (it for group in program.groups for it in walk(group.body) if isinstance(it, StoreTile)):
         if not store.staged and store.ops[-1] in nodes:
             one, node = nodes[store.ops[-1]]
-            cycles = one.problem.operation(node).issue * one.problem.resolution.cycles_per_unit
-            slots = (read.location for read in store.reads if isinstance(read.location, Slot))
-            found |= {slot.channel: cycles for slot in slots}
+            cost = one.machine.cost(program.op(store.ops[-1]).name)
+            for slot in (read.location for read in store.reads if isinstance(read.location, Slot)):
+                size = sum(tensor.bytes for tensor in channels[slot.channel].tensors)
+                found[slot.channel] = _slot_store(one, one.problem.operation(node), size, cost)
     return found
+
+
+def _slot_store(one: Scheduled, op: Operation, size: int, cost: Cost | None) -> SlotStore:
+    """Of the cycles of shared memory that a store takes, writing the tile takes as many as its bytes need,
+    and reading it the others, unless the machine file says that. Who writes to a slot as large as the tile
+    waits for no part of it to be read."""
+    machine, scale = one.machine, one.problem.resolution.cycles_per_unit
+    unit, issue = machine.shared.unit if machine.shared else "", machine.issue.unit if machine.issue else ""
+    taken = {r.unit: r.cycles * scale for r in op.reservations}
+    writing = size / machine.shared.bytes_per_cycle if machine.shared else 0.0
+    read = max((cycles for name, cycles in taken.items() if name not in (unit, issue)), default=0.0)
+    rate = cost.issue_rate if cost else None
+    return SlotStore(
+        cost.issue + size / rate if cost and rate else op.issue * scale,
+        read,
+        size / cost.spare_rate if cost and cost.spare_rate else max(0.0, taken.get(unit, 0.0) - writing),
+        max(0.0, op.latency * scale - max(taken.values(), default=0.0)),
+    )
 
 
 def passed(one: Scheduled, tiles: Iterable[Passing]) -> Mapping[int, float]:
