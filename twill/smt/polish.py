@@ -68,8 +68,9 @@ class Polish:
 
     @property
     def alone(self) -> tuple[Family, ...]:
-        """Sub-tiles that are all that is looked at: those of a large loop."""
-        return self.setting.alike if self.large else ()
+        """Sub-tiles that are all that is looked at: those of a large loop, and those that one group executes
+        one behind the other."""
+        return self.setting.alike if self.large or self.setting.chained else ()
 
     @property
     def issuable(self) -> bool:
