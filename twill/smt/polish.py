@@ -9,9 +9,9 @@ code before it and after it. In order: no group issues two operations at once, w
 do not do, so that one of them is late (attention forward on an H200: a tenth of the time,
 benchmarks/notebook.md); where no schedule of this partition is, the latest starts are taken. Length costs
 only the time of the prologue and the epilogue. Latest starts last: what need not be early then takes its
-storage no sooner than it must. Where one group computes, MMAs and stores start early nevertheless: no other
-group has work for the tensor core while an MMA is late (attention backward on an H200: 27.3 to 27.7 million
-cycles with dP issued beside S, 27.4 to 27.8 with it late; reports/h200.md).
+storage no sooner than it must. Where one group computes in registers, MMAs and stores start early
+nevertheless: no other group has work for the tensor core while an MMA is late (attention backward on an H200:
+27.3 to 27.7 million cycles with dP issued beside S, 27.4 to 27.8 with it late; reports/h200.md).
 """
 
 from collections.abc import Callable
@@ -94,9 +94,10 @@ class Polish:
         return self.best, [goal for goal, done in sure.items() if not done]
 
     def _one_computes(self) -> bool:
-        """A single group has more than loads, or issues, to do."""
+        """A single group has more than loads to do, and what it computes lies in registers."""
         pairs = zip(self.problem.operations, self.best.group, strict=True)
-        return self.joint and len({group for op, group in pairs if op.warps > 1}) == 1
+        wide = {group for op, group in pairs if op.warps > 1}
+        return self.joint and len(wide) == 1 and not self.problem.limits.tensor
 
     def _simpler_partition(self) -> dict[str, bool]:
         """Quick probes for fewer groups; then fewer channels, which often leaves a group without work; only
