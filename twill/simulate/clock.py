@@ -1,7 +1,7 @@
 """The state of a timed run (`timed`): its model, its warpgroups, when units are free, what has happened."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.ir.loop import Op, Tensor
@@ -10,7 +10,7 @@ from twill.ir.program import Program, Warpgroup
 from twill.ir.schedule import WARPGROUP
 from twill.ops.mma import depth
 from twill.simulate.actions import Action
-from twill.simulate.passing import Passing, SlotStore, passing, slot_stores
+from twill.simulate.passing import LoopStore, Passing, loop_stores, passing, slot_stores
 from twill.simulate.protocol import Protocol, State
 from twill.simulate.times import Costs, Event, Paces, Storing, Transfer
 from twill.warp.dataflow import MMAS, STORES
@@ -42,6 +42,8 @@ class Group:
 
     reading: float = 0.0
     """Until when TMA reads what the group has started to store."""
+    staged: Callable[[], float] | None = None
+    """Until when TMA reads what the group has staged in a loop, as far as MMAs are known now."""
     of: Warpgroup | None = None
     """Which warpgroup of an independent group it is."""
 
@@ -72,8 +74,10 @@ class Model:
     """The operation of the problem that a TTGIR operation belongs to."""
     passing: Mapping[str, Passing]
     """Register tiles that pass from group to group, by channel."""
-    slot_stores: Mapping[str, SlotStore]
+    slot_stores: Mapping[str, LoopStore]
     """Tiles of the loops that another warp stores from slots, by channel."""
+    loop_stores: Mapping[int, LoopStore]
+    """Tiles that are stored in the loops, by operation."""
     stores: Storing | None
     """Of tiles outside of the loops; None: they take no time."""
     tiles: Mapping[int, Tensor]
@@ -97,6 +101,7 @@ class Model:
             {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
             passing(program, loops),
             slot_stores(program, loops),
+            loop_stores(program, loops),
             stores,
             {op.index: _tile(op) for op in program.function.walk() if op.name in STORES},
         )

@@ -12,11 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from twill.ir.loop import Tensor
 from twill.ir.machine import Cost
 from twill.ir.operands import Slot
 from twill.ir.problem import Operation
 from twill.ir.program import Program
 from twill.ir.statements import SLICES, Compute, Pipelined, ProducerStore, Statement, StoreTile, walk
+from twill.warp.slot_tensors import tile_bytes
 from twill.warp.tasks import Scheduled
 
 
@@ -35,8 +37,8 @@ class Passing:
 
 
 @dataclass(frozen=True, slots=True)
-class SlotStore:
-    """A tile that a group writes to a slot from which another warp stores it; cycles."""
+class LoopStore:
+    """A tile of a loop that TMA stores, from a slot or from a buffer of its own group; cycles."""
 
     written: float
     """For which the threads that write it do nothing else."""
@@ -66,22 +68,34 @@ def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passin
     return found
 
 
-def slot_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, SlotStore]:
+def slot_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, LoopStore]:
     """What the loops store from slots, by channel."""
-    nodes = {index: (one, node.id) for one in loops for node in one.graph.nodes for index in node.ops}
-    channels = {channel.id: channel for channel in program.channels}
-    found = dict[str, SlotStore]()
-    for store in (it for group in program.groups for it in walk(group.body) if isinstance(it, StoreTile)):
-        if not store.staged and store.ops[-1] in nodes:
-            one, node = nodes[store.ops[-1]]
-            cost = one.machine.cost(program.op(store.ops[-1]).name)
-            for slot in (read.location for read in store.reads if isinstance(read.location, Slot)):
-                size = sum(tensor.bytes for tensor in channels[slot.channel].tensors)
-                found[slot.channel] = _slot_store(one, one.problem.operation(node), size, cost)
+    found, stores = dict[str, LoopStore](), loop_stores(program, loops)
+    for store in _stores(program):
+        slots = (read.location for read in store.reads if isinstance(read.location, Slot))
+        if not store.staged and store.ops[-1] in stores:
+            found |= {slot.channel: stores[store.ops[-1]] for slot in slots}
     return found
 
 
-def _slot_store(one: Scheduled, op: Operation, size: int, cost: Cost | None) -> SlotStore:
+def loop_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[int, LoopStore]:
+    """What the loops store, by operation."""
+    nodes = {index: (one, node.id) for one in loops for node in one.graph.nodes for index in node.ops}
+    found = dict[int, LoopStore]()
+    for op in (program.op(store.ops[-1]) for store in _stores(program)):
+        tile = next(value.type for value in op.operands if isinstance(value.type, Tensor))
+        if op.index in nodes:
+            one, node = nodes[op.index]
+            size, cost = tile_bytes(tile.shape, tile.dtype), one.machine.cost(op.name)
+            found[op.index] = _loop_store(one, one.problem.operation(node), size, cost)
+    return found
+
+
+def _stores(program: Program) -> Iterator[StoreTile]:
+    return (it for group in program.groups for it in walk(group.body) if isinstance(it, StoreTile))
+
+
+def _loop_store(one: Scheduled, op: Operation, size: int, cost: Cost | None) -> LoopStore:
     """Of the cycles of shared memory that a store takes, writing the tile takes as many as its bytes need,
     and reading it the others, unless the machine file says that. Who writes to a slot as large as the tile
     waits for no part of it to be read."""
@@ -91,7 +105,7 @@ def _slot_store(one: Scheduled, op: Operation, size: int, cost: Cost | None) -> 
     writing = size / machine.shared.bytes_per_cycle if machine.shared else 0.0
     read = max((cycles for name, cycles in taken.items() if name not in (unit, issue)), default=0.0)
     rate = cost.issue_rate if cost else None
-    return SlotStore(
+    return LoopStore(
         cost.issue + size / rate if cost and rate else op.issue * scale,
         read,
         size / cost.spare_rate if cost and cost.spare_rate else max(0.0, taken.get(unit, 0.0) - writing),

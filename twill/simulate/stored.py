@@ -6,6 +6,7 @@ alone, 17 beside a wgmma that reads 64 bytes per cycle, 9 beside one that reads 
 loops, conversions before them, and what loads take of TMA meanwhile, are left out.
 """
 
+from functools import partial
 from math import inf
 
 from twill.ir.loop import Tensor
@@ -15,7 +16,7 @@ from twill.ir.program import Program
 from twill.ir.statements import StoreTile, walk
 from twill.simulate.actions import Action
 from twill.simulate.clock import Clock, Group
-from twill.simulate.passing import SlotStore
+from twill.simulate.passing import LoopStore
 from twill.simulate.times import Event, Storing
 from twill.simulate.working import STEP, shared_from
 from twill.warp.slot_tensors import tile_bytes
@@ -78,7 +79,7 @@ def slot_of(store: StoreTile) -> Slot | None:
     return None if store.staged else next(slots, None)
 
 
-def read(clock: Clock, group: Group, action: Action, node: str, stored: SlotStore) -> bool:
+def read(clock: Clock, group: Group, action: Action, node: str, stored: LoopStore) -> bool:
     """A step of TMA's reading of a slot in a loop, one tile after the other; whether it was the last."""
     if group.reading < inf:
         free = max(group.now, clock.units.free.get(TMA, 0.0))
@@ -100,6 +101,34 @@ def read(clock: Clock, group: Group, action: Action, node: str, stored: SlotStor
     event = Event(group.track, node, group.began, group.now, action.number, 0.0, action.loop)
     clock.events.append(event)
     return True
+
+
+def stage_in_loop(clock: Clock, group: Group, action: Action, store: StoreTile) -> None:
+    """A tile of a loop that its group stages: each part is written once TMA has read the one before. Each
+    warpgroup by itself."""
+    stored, node = clock.model.loop_stores[store.ops[-1]], clock.model.nodes[store.ops[-1]]
+    op, came = clock.model.problems[action.loop].operation(node), group.now
+    group.now = shared_from(clock, action, op, came)
+    for _ in range(store.parts):
+        group.now = max(group.now, group.staged() if group.staged else 0.0)
+        group.now += stored.written / store.parts
+        group.staged = partial(_read_at, clock, stored, group.now, 1.0 / store.parts)
+    clock.ended[action.loop, node, action.number, group.member] = group.now
+    clock.events.append(Event(group.track, node, came, group.now, action.number, 0.0, action.loop))
+
+
+def _read_at(clock: Clock, stored: LoopStore, begin: float, left: float) -> float:
+    """When TMA has read such a part of a tile that it begins to read then."""
+    now = begin
+    while left > 1e-9:
+        mma = clock.units.working(now)
+        if mma and mma.shared == 1.0:
+            now = mma.end
+            continue
+        cycles = max(stored.read, stored.shared / (1.0 - mma.shared if mma else 1.0))
+        part = min(left, STEP / cycles) if cycles else left
+        now, left = now + part * cycles, left - part
+    return now + stored.latency
 
 
 def from_slot(clock: Clock, group: Group, store: StoreTile) -> None:

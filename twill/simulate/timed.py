@@ -37,7 +37,7 @@ from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.clock import Clock, Group, Model, arrive
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError
-from twill.simulate.stored import from_slot, read, slot_of, stage, together, write
+from twill.simulate.stored import from_slot, read, slot_of, stage, stage_in_loop, together, write
 from twill.simulate.times import Costs, Event, Paces, Run, Storing, Transfer
 from twill.simulate.warpgroups import by_warpgroup
 from twill.simulate.working import issue, shared_from, work
@@ -207,9 +207,12 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
 
 def _store(clock: Clock, group: Group, action: Action, store: StoreTile) -> bool:
     """A step of a store of a loop: TMA reads a slot, or the group stages the tile."""
-    node, slot = clock.model.nodes[store.ops[-1]], slot_of(store)
+    slot = slot_of(store)
     stored = clock.model.slot_stores.get(slot.channel) if slot else None
-    return read(clock, group, action, node, stored) if stored else work(clock, group, action, node)
+    if stored is not None:
+        return read(clock, group, action, clock.model.nodes[store.ops[-1]], stored)
+    stage_in_loop(clock, group, action, store)
+    return True
 
 
 def _note(clock: Clock, group: Group, action: Action, name: str, came: float, cycle: int | None) -> None:
