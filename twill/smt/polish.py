@@ -1,6 +1,7 @@
 """The answer made simple at its interval: fewest groups, channels between them and stages, then what keeps
 its warps in order, then the shortest, then the one whose loads are latest and whose other operations are
-earliest. Sub-tiles that pass accumulators on stay shifted copies of each other.
+earliest. Sub-tiles that pass accumulators on stay shifted copies of each other, unless others have fewer
+stages.
 
 Groups and channels come first because they cost warps, registers and barriers in every iteration. Fewer
 groups are taken only if each can issue what it has within an interval, where those of the answer can. A stage
@@ -28,7 +29,7 @@ from twill.modulo.simplest import Proven, issuable, least_groups, proven
 from twill.smt import cpsat
 from twill.smt.cpsat import Goal, Tactics
 from twill.smt.setting import Setting
-from twill.smt.symmetry import Family
+from twill.smt.symmetry import Family, evenly_spread
 
 SHARE = 0.5
 """Deterministic seconds for each goal."""
@@ -71,8 +72,9 @@ class Polish:
     @property
     def alone(self) -> tuple[Family, ...]:
         """Sub-tiles that are all that is looked at: those of a large loop, and those that one group executes
-        one behind the other."""
-        return self.setting.alike if self.large or self.setting.chained else ()
+        one behind the other, once they are evenly spread."""
+        spread = self.setting.chained and evenly_spread(self.best, self.setting.alike)
+        return self.setting.alike if self.large or spread else ()
 
     @property
     def issuable(self) -> bool:
@@ -213,11 +215,13 @@ class Polish:
     def _fewer_stages(self) -> bool:
         """Within the partition first, which is quick, one sub-tile after the other; then over all as simple
         ones, which proves it."""
-        if self.alone or not self.joint:
+        if (self.large and self.alone) or not self.joint:
             return self._within_partition("stages")
         alike = self.setting.alike
         self._improve("stages", self._this_partition(), alike)
-        sure = self._improve("stages", self._as_few_groups())
+        spread, sure = self.best, self._improve("stages", self._as_few_groups())
+        if self.setting.chained and self.best.stages == spread.stages:
+            self.best = spread
         if alike and not sure:
             self._improve("stages", self._this_partition())
         return sure

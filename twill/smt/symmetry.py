@@ -13,6 +13,7 @@ from itertools import combinations
 
 from twill.engine.connected import components
 from twill.ir.problem import Edge, Operation, Problem, Time, Value
+from twill.ir.schedule import Solution
 from twill.modulo.simplest import Link
 
 Family = tuple[tuple[int, ...], ...]
@@ -94,6 +95,12 @@ def spread(known: Sequence[Family], interval: Time) -> list[Link]:
             for op, first in zip(part, family[0], strict=True):
                 found += [(first, op, shift), (op, first, -shift)]
     return found
+
+
+def evenly_spread(solution: Solution, known: Sequence[Family]) -> bool:
+    """Whether the parts of every family start as much later as `shifts` says."""
+    links = spread(known, solution.interval)
+    return all(solution.start[op] - solution.start[first] >= shift for first, op, shift in links)
 
 
 def mirrors(problem: Problem) -> tuple[tuple[int, ...], ...]:
