@@ -50,7 +50,7 @@ class Cost:
     """Things per cycle that pass through the warp before an asynchronous operation is launched."""
     spare_rate: float | None = None
     """Stores by TMA: bytes that it reads in a cycle's worth of shared memory that MMAs leave; for `twill
-    simulate` alone. None: as `rate` says, less what writing takes."""
+    simulate` alone. None: not known; a store then takes what a schedule counts."""
     step: float = 0.0
     """Reductions and scans: cycles from one of a thread's elements to the next, which waits for it."""
     instructions: float = 1.0

@@ -45,7 +45,7 @@ class LoopStore:
     read: float
     """For which TMA reads it at least."""
     shared: float
-    """Of shared memory that the reading takes."""
+    """Of shared memory that the reading takes; 0 where the machine file does not say."""
     latency: float
     """From the end of that until it is known to be read."""
 
@@ -96,20 +96,17 @@ def _stores(program: Program) -> Iterator[StoreTile]:
 
 
 def _loop_store(one: Scheduled, op: Operation, size: int, cost: Cost | None) -> LoopStore:
-    """Of the cycles of shared memory that a store takes, writing the tile takes as many as its bytes need,
-    and reading it the others, unless the machine file says that. Who writes to a slot as large as the tile
-    waits for no part of it to be read."""
-    machine, scale = one.machine, one.problem.resolution.cycles_per_unit
-    unit, issue = machine.shared.unit if machine.shared else "", machine.issue.unit if machine.issue else ""
-    taken = {r.unit: r.cycles * scale for r in op.reservations}
-    writing = size / machine.shared.bytes_per_cycle if machine.shared else 0.0
-    read = max((cycles for name, cycles in taken.items() if name not in (unit, issue)), default=0.0)
-    rate = cost.issue_rate if cost else None
+    """What the machine file says; where it lacks `spare_rate`, the group is held as the schedule has it.
+    Who writes a tile to a place as large waits for no part of it to be read."""
+    scale, own = one.problem.resolution.cycles_per_unit, one.machine.shared.unit if one.machine.shared else ""
+    if cost is None or not cost.issue_rate or not cost.spare_rate:
+        return LoopStore(op.issue * scale, 0.0, 0.0, 0.0)
+    rates = [rate for unit, rate in cost.rate.items() if unit != own and isinstance(rate, int | float)]
     return LoopStore(
-        cost.issue + size / rate if cost and rate else op.issue * scale,
-        read,
-        size / cost.spare_rate if cost and cost.spare_rate else max(0.0, taken.get(unit, 0.0) - writing),
-        max(0.0, op.latency * scale - max(taken.values(), default=0.0)),
+        cost.issue + size / cost.issue_rate,
+        size / min(rates) if rates else 0.0,
+        size / cost.spare_rate,
+        cost.latency,
     )
 
 

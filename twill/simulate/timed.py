@@ -207,10 +207,11 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
 
 def _store(clock: Clock, group: Group, action: Action, store: StoreTile) -> bool:
     """A step of a store of a loop: TMA reads a slot, or the group stages the tile."""
-    slot = slot_of(store)
-    stored = clock.model.slot_stores.get(slot.channel) if slot else None
-    if stored is not None:
-        return read(clock, group, action, clock.model.nodes[store.ops[-1]], stored)
+    node, stored = clock.model.nodes[store.ops[-1]], clock.model.loop_stores[store.ops[-1]]
+    if not stored.shared:
+        return work(clock, group, action, node)
+    if slot_of(store) is not None:
+        return read(clock, group, action, node, stored)
     stage_in_loop(clock, group, action, store)
     return True
 
