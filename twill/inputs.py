@@ -105,6 +105,9 @@ class Case:
     """The cost formula of each operation, by id."""
     machine: Machine | None = None
     """The machine that the costs are for; None for a graph file, which contains its costs."""
+    others_ahead: Problem | None = None
+    """The loop with another choice of the loads that run ahead, where memory does not let all of them, the
+    user has not decided, and the warps that compute wait for loads."""
     divided: Problem | None = None
     """The loop with waits inside of elementwise operations, where `problem` has none and the user has not
     decided."""
@@ -138,6 +141,8 @@ def _as_wanted(case: Case, inputs: Inputs) -> Case:
     """The loop with all what-if options applied."""
     problem = _changed(case.problem, inputs)
     divided = _changed(case.divided, inputs) if case.divided else None
+    others = _changed(case.others_ahead, inputs) if case.others_ahead else None
+    case = replace(case, others_ahead=others)
     if inputs.divide_waits:
         return replace(case, problem=divided or problem, divided=None)
     return replace(case, problem=problem, divided=None if inputs.divide_waits is False else divided)
@@ -342,7 +347,8 @@ def _default_machine(arch: str | None, module: Module) -> Machine:
 
 def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     from twill.costs.divided_waits import with_divided_waits
-    from twill.costs.model import Overrides, costed_with_formulas
+    from twill.costs.model import Overrides, costed, costed_with_formulas
+    from twill.costs.other_loads import others_ahead
     from twill.costs.pairs import of_pairs
     from twill.extract.dependence.build import graph
     from twill.extract.dependence.simplify import ALL_RULES, fused
@@ -371,8 +377,11 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         other, counted = costed_with_formulas(fewer, machine, overrides)
         if _constructible(other):
             return Case(other, module, loop, fewer, counted, machine)
+    decided = inputs.ahead or machine.limits.tensor  # there a warp that does nothing else issues MMAs
+    ahead = dict[str, int]() if decided else others_ahead(problem, dependences)
+    others = costed(dependences, machine, replace(overrides, ahead=ahead)) if ahead else None
     divided = with_divided_waits(problem, dependences) if not machine.limits.tensor else None
-    return Case(problem, module, loop, dependences, formulas, machine, divided)
+    return Case(problem, module, loop, dependences, formulas, machine, others, divided)
 
 
 def _off(inputs: Inputs, machine: Machine) -> tuple[str, ...]:

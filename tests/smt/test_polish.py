@@ -7,7 +7,7 @@ from random import Random
 from tests.properties.tiny import tiny_problem
 from tests.samples import attention
 from twill.engine.partitions import under
-from twill.ir.problem import Limits, Operation, Problem, Reservation, Unit
+from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
 from twill.ir.schedule import Solution
 from twill.ir.search import Options
 from twill.modulo.bounds import bounds
@@ -118,3 +118,22 @@ def test_where_no_group_could_issue_it_fewer_groups_count() -> None:
     assert not issuable(problem, 10, found.group)
     best, _ = Polish(setting(problem), found).run()
     assert len(best.groups) == 1
+
+
+def test_where_one_group_computes_what_works_on_starts_early() -> None:
+    """The MMA, which the tensor core executes by itself, as soon as its operand is there; the rest as late as
+    the length allows."""
+    operations = (
+        Operation("first", "add", (Reservation("u", 8),), 8, 8, 4),
+        Operation("mma", "dot", (Reservation("t", 9),), 9, 1, 4),
+        Operation("other", "add", (Reservation("u", 4),), 4, 4, 4),
+        Operation("last", "add", (Reservation("u", 8),), 8, 8, 4),
+    )
+    edges = (Edge("first", "mma", 8), Edge("mma", "last", 20), Edge("other", "last", 4))
+    problem = Problem("loop", "", (Unit("u"), Unit("t")), operations, edges, limits=Limits(groups=1))
+    found = cpsat.attempt(problem, 40, 1).solution
+    assert found is not None
+    best, _ = cpsat.improve("readiness", problem, found, 1, tactics=cpsat.Tactics(longest=40))
+    starts = dict(zip((op.id for op in operations), best.start, strict=True))
+    assert starts["mma"] - starts["first"] == 8
+    assert starts["last"] - starts["other"] == 4

@@ -10,7 +10,7 @@ from twill.modulo.bounds import bounds
 from twill.modulo.simplest import windows
 from twill.smt import cpsat
 from twill.smt.search import search
-from twill.smt.symmetry import families, mirrors, shifts, spread
+from twill.smt.symmetry import chained, families, mirrors, shifts, spread
 from twill.verify.check import check
 
 
@@ -149,3 +149,48 @@ def test_an_answer_at_the_bound_is_told_when_it_is_found() -> None:
     assert result.solution.interval == 16
     found = [event.what for event in told if event.interval == 16]
     assert found.index("feasible") < found.index("improved")
+
+
+def _in_a_chain(parts: int, back: int = 1) -> Problem:
+    """Parts of three operations, the second of which passes an accumulator on to that of the next part; the
+    last one to the first of `back` iterations on. What the first part loads runs ahead."""
+    operations, edges = list[Operation](), list[Edge]()
+    for i in range(parts):
+        load = Operation(f"load{i}", "load", variable=True, streaming=not i, latency=9 * bool(i))
+        work = [Operation(f"{name}{i}", name, (Reservation("u", 2),), 2, 2, 4) for name in ("a", "b", "c")]
+        operations += [load, *work]
+        edges += [
+            Edge(f"load{i}", f"a{i}", load.latency),
+            Edge(f"a{i}", f"b{i}", 2),
+            Edge(f"b{i}", f"c{i}", 2),
+        ]
+        edges.append(Edge(f"b{i}", f"b{(i + 1) % parts}", 2, back * (i == parts - 1)))
+    return Problem("chain", "", (Unit("u"),), tuple(operations), tuple(edges), limits=Limits(groups=2))
+
+
+def test_parts_that_pass_an_accumulator_on_are_found() -> None:
+    """The loads are left out, which may run ahead for some of them."""
+    problem = _in_a_chain(3)
+    ids = [op.id for op in problem.operations]
+    assert families(problem) == ()
+    (family,) = chained(problem)
+    assert [sorted(ids[i] for i in part) for part in family] == [
+        [f"a{i}", f"b{i}", f"c{i}"] for i in range(3)
+    ]
+    names = [[problem.operations[i].name for i in part] for part in family]
+    assert names == [names[0]] * 3
+
+
+def test_a_chain_that_skips_an_iteration_is_none() -> None:
+    assert chained(_in_a_chain(3, back=2)) == ()
+    assert chained(_in_a_chain(1)) == ()
+
+
+def test_the_answer_has_chained_parts_evenly_spread() -> None:
+    problem = _in_a_chain(2)
+    result = search(problem, Options(time_limit=20, explain=False), lambda event: None)
+    assert result.solution is not None
+    assert check(problem, result.solution) == ()
+    starts = dict(zip((op.id for op in problem.operations), result.solution.start, strict=True))
+    half = result.solution.interval // 2
+    assert {starts[f"{name}1"] - starts[f"{name}0"] for name in ("a", "b", "c")} == {half}

@@ -280,7 +280,7 @@ def _cost_mistakes(name: str, cost: Cost, units: Mapping[str, _Unit]) -> Iterato
     for key in ("latency", "issue", "step", "instructions", "staging", "a_columns", "b_rows"):
         if not 0 <= getattr(cost, key) < inf:
             yield ("costs", name, key), "must not be negative"
-    for key in ("latency_rate", "issue_rate", "queue", "rows"):
+    for key in ("latency_rate", "issue_rate", "spare_rate", "queue", "rows"):
         value = getattr(cost, key)
         if value is not None and not 0 < value < inf:
             yield ("costs", name, key), "must be above 0"

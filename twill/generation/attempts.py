@@ -2,8 +2,9 @@
 
 Takes the loops and a function that schedules and lowers them; gives the best of what it returns for the loops
 as they are, for every implementation that they have, with groups of their own for accumulator updates, with
-waits inside of elementwise operations, with the costs of hand-offs, of each loop the fastest of these, and
-for the part of an SM that leaves room for more thread blocks.
+another choice of the loads that run ahead, with waits inside of elementwise operations, with the costs of
+hand-offs, of each loop the fastest of these, and for the part of an SM that leaves room for more thread
+blocks.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,6 +41,7 @@ MOST_BLOCKS = Lowering().most_blocks
 """Thread blocks on an SM, unless fewer are given."""
 
 UPDATES = "updates of accumulators in a group of their own"
+AHEAD = "other loads run ahead"
 DIVIDED = "waits inside of exponentials"
 HANDED = "hand-offs between groups counted"
 EACH = "each loop as it is fastest"
@@ -91,13 +93,14 @@ def fastest(
 ) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
     own for updates of accumulators where other groups have too much to do, with waits inside of elementwise
-    operations, and with the costs of hand-offs where the program takes longer than its schedule, or there is
-    none; the first of those that are equal. Others than the first are only scheduled where they may take no
-    more than `slowest` cycles of an SM, and for no more than `most_blocks` on one, where these are few.
-    Raises TwillError where none may."""
+    operations, and where the program takes longer than its schedule with another choice of the loads that run
+    ahead, and with the costs of hand-offs (with these where there is no schedule, too); the first of those
+    that are equal. Others than the first are only scheduled where they may take no more than `slowest` cycles
+    of an SM, and for no more than `most_blocks` on one, where these are few. Raises TwillError where none
+    may."""
     if (least := least_of_sm(found)) > slowest:
         raise TwillError(f"an iteration takes {least:.0f} cycles at least, more than {slowest:.0f}")
-    handed = _with_hand_offs(found)
+    handed, others = _with_hand_offs(found), _restated(found, [case.others_ahead for case in found])
     try:
         first = attempt(found, 1)
     except TwillError:
@@ -106,8 +109,8 @@ def fastest(
         return attempt(handed, 1)
     moved, divided = _with_update_groups(first), _with_divided_waits(first)
     names = list({one.name: None for case in found for one in case.problem.implementations})
-    alone = first.cycles() if moved or divided or handed or names else 0.0
-    handed = handed if alone > first.scheduled() else None
+    alone = first.cycles() if moved or divided or handed or others or names else 0.0
+    handed, others = (handed, others) if alone > first.scheduled() else (None, None)
     limit = slowest * first.program.resident_blocks
     best, what, made = (first, alone), "", [first]
 
@@ -115,7 +118,7 @@ def fastest(
         made.append(attempt(cases, room))
         return made[-1]
 
-    for label, cases in ((UPDATES, moved), (DIVIDED, divided), (HANDED, handed)):
+    for label, cases in ((UPDATES, moved), (AHEAD, others), (DIVIDED, divided), (HANDED, handed)):
         if cases and (other := _faster(best, cases, recorded, limit=limit)) is not best:
             best, what = other, label
     if (each := _best_of_each(made)) and (other := _faster(best, each, attempt)) is not best:

@@ -48,6 +48,9 @@ class Cost:
     until the unit gets to it. None: any."""
     issue_rate: float | None = None
     """Things per cycle that pass through the warp before an asynchronous operation is launched."""
+    spare_rate: float | None = None
+    """Stores by TMA: bytes that it reads in a cycle's worth of shared memory that MMAs leave; for `twill
+    simulate` alone. None: not known; a store then takes what a schedule counts."""
     step: float = 0.0
     """Reductions and scans: cycles from one of a thread's elements to the next, which waits for it."""
     instructions: float = 1.0

@@ -1,7 +1,7 @@
 """The state of a timed run (`timed`): its model, its warpgroups, when units are free, what has happened."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from twill.ir.loop import Op, Tensor
@@ -10,7 +10,7 @@ from twill.ir.program import Program, Warpgroup
 from twill.ir.schedule import WARPGROUP
 from twill.ops.mma import depth
 from twill.simulate.actions import Action
-from twill.simulate.passing import Passing, passing, staged
+from twill.simulate.passing import LoopStore, Passing, loop_stores, passing, slot_stores
 from twill.simulate.protocol import Protocol, State
 from twill.simulate.times import Costs, Event, Paces, Storing, Transfer
 from twill.warp.dataflow import MMAS, STORES
@@ -42,6 +42,8 @@ class Group:
 
     reading: float = 0.0
     """Until when TMA reads what the group has started to store."""
+    staged: Callable[[], float] | None = None
+    """Until when TMA reads what the group has staged in a loop, as far as MMAs are known now."""
     of: Warpgroup | None = None
     """Which warpgroup of an independent group it is."""
 
@@ -72,8 +74,10 @@ class Model:
     """The operation of the problem that a TTGIR operation belongs to."""
     passing: Mapping[str, Passing]
     """Register tiles that pass from group to group, by channel."""
-    staging: Mapping[str, float]
-    """Cycles for which a group writes a tile that another warp stores, by channel."""
+    slot_stores: Mapping[str, LoopStore]
+    """Tiles of the loops that another warp stores from slots, by channel."""
+    loop_stores: Mapping[int, LoopStore]
+    """Tiles that are stored in the loops, by operation."""
     stores: Storing | None
     """Of tiles outside of the loops; None: they take no time."""
     tiles: Mapping[int, Tensor]
@@ -96,7 +100,8 @@ class Model:
             {op.index: depth(op) for op in mmas},
             {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
             passing(program, loops),
-            staged(program, loops),
+            slot_stores(program, loops),
+            loop_stores(program, loops),
             stores,
             {op.index: _tile(op) for op in program.function.walk() if op.name in STORES},
         )
@@ -112,14 +117,29 @@ def _tile(op: Op) -> Tensor:
     return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
+@dataclass(frozen=True, slots=True)
+class Working:
+    """When the tensor core works on an MMA, or a part of one; cycles."""
+
+    begin: float
+    end: float
+    shared: float
+    """The part of the cycles of shared memory that it takes meanwhile."""
+
+
 @dataclass(slots=True)
 class Units:
     """When the units are free, and when the tensor core works."""
 
     free: dict[str, float] = field(default_factory=dict[str, float])
-    mmas: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+    mmas: list[Working] = field(default_factory=list[Working])
     latest: dict[str, int] = field(default_factory=dict[str, int])
     """Where the latest event of a unit is."""
+
+    def working(self, time: float) -> Working | None:
+        """What the tensor core works on then."""
+        recent = reversed(self.mmas[-RECENT:])
+        return next((one for one in recent if one.begin <= time < one.end), None)
 
 
 @dataclass(slots=True)
@@ -155,6 +175,10 @@ class Clock:
     """When warpgroups of a group came to its action of that number, where they synchronize."""
     steps: dict[str, tuple[float, float]] = field(default_factory=dict[str, tuple[float, float]])
     """When each warpgroup executed the latest step of an operation, by track."""
+
+
+RECENT = 8
+"""MMAs, the latest, of which one may work now."""
 
 
 def arrive(arrived: dict[tuple[str, int], float], phase: tuple[str, int], time: float) -> None:

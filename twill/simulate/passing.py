@@ -1,8 +1,10 @@
-"""The time that groups spend on register tiles which they pass to each other.
+"""The time that groups spend on register tiles which they pass to each other, or to a warp that stores them.
 
 The problem's delay across groups says when such a tile can be used; that its threads write it to shared
 memory, and those of its readers load it from there, is no operation of a schedule. A program executes both: a
-timed run holds each of the two groups for its half of the way.
+timed run holds each of the two groups for its half of the way. A tile that another warp stores
+(`warp.store_warp`) is one operation of a schedule, and two statements of a program: threads write it to a
+slot, and TMA reads it there.
 """
 
 from collections import defaultdict
@@ -10,9 +12,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from twill.ir.loop import Tensor
+from twill.ir.machine import Cost
 from twill.ir.operands import Slot
+from twill.ir.problem import Operation
 from twill.ir.program import Program
 from twill.ir.statements import SLICES, Compute, Pipelined, ProducerStore, Statement, StoreTile, walk
+from twill.warp.slot_tensors import tile_bytes
 from twill.warp.tasks import Scheduled
 
 
@@ -28,6 +34,20 @@ class Passing:
     """Cycles of shared memory for all of its ways."""
     groups: tuple[int, ...]
     """Of the schedule: the one that writes it, then those that load it."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoopStore:
+    """A tile of a loop that TMA stores, from a slot or from a buffer of its own group; cycles."""
+
+    written: float
+    """For which the threads that write it do nothing else."""
+    read: float
+    """For which TMA reads it at least."""
+    shared: float
+    """Of shared memory that the reading takes; 0 where the machine file does not say."""
+    latency: float
+    """From the end of that until it is known to be read."""
 
 
 def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passing]:
@@ -48,18 +68,46 @@ def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passin
     return found
 
 
-def staged(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, float]:
-    """Cycles for which a group writes a tile that another warp stores (`warp.store_warp`), by channel: those
-    for which the schedule has the store hold the group."""
-    nodes = {index: (one, node.id) for one in loops for node in one.graph.nodes for index in node.ops}
-    found = dict[str, float]()
-    for store in (it for group in program.groups for it in walk(group.body) if isinstance(it, StoreTile)):
-        if not store.staged and store.ops[-1] in nodes:
-            one, node = nodes[store.ops[-1]]
-            cycles = one.problem.operation(node).issue * one.problem.resolution.cycles_per_unit
-            slots = (read.location for read in store.reads if isinstance(read.location, Slot))
-            found |= {slot.channel: cycles for slot in slots}
+def slot_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, LoopStore]:
+    """What the loops store from slots, by channel."""
+    found, stores = dict[str, LoopStore](), loop_stores(program, loops)
+    for store in _stores(program):
+        slots = (read.location for read in store.reads if isinstance(read.location, Slot))
+        if not store.staged and store.ops[-1] in stores:
+            found |= {slot.channel: stores[store.ops[-1]] for slot in slots}
     return found
+
+
+def loop_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[int, LoopStore]:
+    """What the loops store, by operation."""
+    nodes = {index: (one, node.id) for one in loops for node in one.graph.nodes for index in node.ops}
+    found = dict[int, LoopStore]()
+    for op in (program.op(store.ops[-1]) for store in _stores(program)):
+        tile = next(value.type for value in op.operands if isinstance(value.type, Tensor))
+        if op.index in nodes:
+            one, node = nodes[op.index]
+            size, cost = tile_bytes(tile.shape, tile.dtype), one.machine.cost(op.name)
+            found[op.index] = _loop_store(one, one.problem.operation(node), size, cost)
+    return found
+
+
+def _stores(program: Program) -> Iterator[StoreTile]:
+    return (it for group in program.groups for it in walk(group.body) if isinstance(it, StoreTile))
+
+
+def _loop_store(one: Scheduled, op: Operation, size: int, cost: Cost | None) -> LoopStore:
+    """What the machine file says; where it lacks `spare_rate`, the group is held as the schedule has it.
+    Who writes a tile to a place as large waits for no part of it to be read."""
+    scale, own = one.problem.resolution.cycles_per_unit, one.machine.shared.unit if one.machine.shared else ""
+    if cost is None or not cost.issue_rate or not cost.spare_rate:
+        return LoopStore(op.issue * scale, 0.0, 0.0, 0.0)
+    rates = [rate for unit, rate in cost.rate.items() if unit != own and isinstance(rate, int | float)]
+    return LoopStore(
+        cost.issue + size / cost.issue_rate,
+        size / min(rates) if rates else 0.0,
+        size / cost.spare_rate,
+        cost.latency,
+    )
 
 
 def passed(one: Scheduled, tiles: Iterable[Passing]) -> Mapping[int, float]:

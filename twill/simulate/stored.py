@@ -1,15 +1,24 @@
-"""Stores by TMA behind the loops of a timed run (`timed`): when tiles are staged, and when TMA has read them.
+"""Stores by TMA of a timed run (`timed`): when tiles are staged, and when TMA has read them.
 
-Conversions before a store, and what loads take of TMA meanwhile, are left out.
+TMA reads a slot in a loop with the cycles of shared memory that MMAs leave: on an H200 26 bytes per cycle
+alone, 17 beside a wgmma that reads 64 bytes per cycle, 9 beside one that reads 96, 1 beside one that reads
+128, and no wgmma is slower for it (benchmarks/calibrate/results/h200-contention.json). Of stores behind the
+loops, conversions before them, and what loads take of TMA meanwhile, are left out.
 """
+
+from functools import partial
+from math import inf
 
 from twill.ir.loop import Tensor
 from twill.ir.machine import Machine
 from twill.ir.operands import Slot
 from twill.ir.program import Program
 from twill.ir.statements import StoreTile, walk
+from twill.simulate.actions import Action
 from twill.simulate.clock import Clock, Group
+from twill.simulate.passing import LoopStore
 from twill.simulate.times import Event, Storing
+from twill.simulate.working import STEP, shared_from
 from twill.warp.slot_tensors import tile_bytes
 
 TMA = "stores"
@@ -64,13 +73,71 @@ def write(clock: Clock, group: Group, channel: str) -> None:
         clock.events.append(Event(group.track, f"write {channel}", came, group.now, 0))
 
 
+def slot_of(store: StoreTile) -> Slot | None:
+    """The slot that a tile is stored from; None where the group stages it."""
+    slots = (one.location for one in store.reads if isinstance(one.location, Slot))
+    return None if store.staged else next(slots, None)
+
+
+def read(clock: Clock, group: Group, action: Action, node: str, stored: LoopStore) -> bool:
+    """A step of TMA's reading of a slot in a loop, one tile after the other; whether it was the last."""
+    if group.reading < inf:
+        free = max(group.now, clock.units.free.get(TMA, 0.0))
+        op = clock.model.problems[action.loop].operation(node)
+        group.now = group.began = shared_from(clock, action, op, free)
+        group.reading = inf
+    mma = clock.units.working(group.now)
+    if mma and mma.shared == 1.0:
+        group.now = mma.end
+        return False
+    cycles = max(stored.read, stored.shared / (1.0 - mma.shared if mma else 1.0))
+    part = min(group.left, STEP / cycles) if cycles else group.left
+    group.now, group.left = group.now + part * cycles, group.left - part
+    if group.left > 1e-9:
+        return False
+    group.left, clock.units.free[TMA] = 1.0, group.now
+    clock.ended[action.loop, node, action.number, group.member] = group.now
+    group.reading = group.now + stored.latency
+    event = Event(group.track, node, group.began, group.now, action.number, 0.0, action.loop)
+    clock.events.append(event)
+    return True
+
+
+def stage_in_loop(clock: Clock, group: Group, action: Action, store: StoreTile) -> None:
+    """A tile of a loop that its group stages: each part is written once TMA has read the one before. Each
+    warpgroup by itself."""
+    stored, node = clock.model.loop_stores[store.ops[-1]], clock.model.nodes[store.ops[-1]]
+    op, came = clock.model.problems[action.loop].operation(node), group.now
+    group.now = shared_from(clock, action, op, came)
+    for _ in range(store.parts):
+        group.now = max(group.now, group.staged() if group.staged else 0.0)
+        group.now += stored.written / store.parts
+        group.staged = partial(_read_at, clock, stored, group.now, 1.0 / store.parts)
+    clock.ended[action.loop, node, action.number, group.member] = group.now
+    clock.events.append(Event(group.track, node, came, group.now, action.number, 0.0, action.loop))
+
+
+def _read_at(clock: Clock, stored: LoopStore, begin: float, left: float) -> float:
+    """When TMA has read such a part of a tile that it begins to read then."""
+    now = begin
+    while left > 1e-9:
+        mma = clock.units.working(now)
+        if mma and mma.shared == 1.0:
+            now = mma.end
+            continue
+        cycles = max(stored.read, stored.shared / (1.0 - mma.shared if mma else 1.0))
+        part = min(left, STEP / cycles) if cycles else left
+        now, left = now + part * cycles, left - part
+    return now + stored.latency
+
+
 def from_slot(clock: Clock, group: Group, store: StoreTile) -> None:
     """By another warp, which TMA does not hold until it waits for the reading."""
     costs = clock.model.stores
-    slots = [one.location.channel for one in store.reads if isinstance(one.location, Slot)]
-    if costs is None or not slots:
+    slot = slot_of(store)
+    if costs is None or slot is None:
         return
-    size = clock.model.protocol.channels[slots[0]][1].stride
+    size = clock.model.protocol.channels[slot.channel][1].stride
     begin = max(group.now, clock.units.free.get(TMA, 0.0))
     end = clock.units.free[TMA] = begin + size / costs.read
     group.reading = end + costs.latency

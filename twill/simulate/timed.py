@@ -37,7 +37,7 @@ from twill.simulate.actions import Action, toward_loops, unfold
 from twill.simulate.clock import Clock, Group, Model, arrive
 from twill.simulate.explore import Counts, describe
 from twill.simulate.protocol import HazardError
-from twill.simulate.stored import from_slot, stage, together, write
+from twill.simulate.stored import from_slot, read, slot_of, stage, stage_in_loop, together, write
 from twill.simulate.times import Costs, Event, Paces, Run, Storing, Transfer
 from twill.simulate.warpgroups import by_warpgroup
 from twill.simulate.working import issue, shared_from, work
@@ -144,7 +144,7 @@ def _by_mma(clock: Clock, barrier: str) -> bool:
 def _barrier_arrive(clock: Clock, group: Group, action: Action, it: BarrierArrive) -> None:
     """Threads arrive when the accesses before are complete (`tcgen05.wait`), which holds up no arithmetic
     behind them."""
-    done = [end for _, end in clock.units.mmas[-1:]] if _by_mma(clock, it.barrier) else [group.complete]
+    done = [one.end for one in clock.units.mmas[-1:]] if _by_mma(clock, it.barrier) else [group.complete]
     phase = it.barrier, action.sequence(it.barrier, it.at.iteration)
     arrive(clock.barriers.arrived, phase, max([group.now, *done]))
 
@@ -190,8 +190,8 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
             _barrier_wait(clock, group, action, wait)
         case Compute(node=node) if action.loop is not None:
             return group.done in group.mixed or work(clock, group, action, node)
-        case StoreTile(ops=ops) if action.loop is not None:
-            return work(clock, group, action, clock.model.nodes[ops[-1]])
+        case StoreTile() as store if action.loop is not None:
+            return _store(clock, group, action, store)
         case StoreTile(staged=True, ops=ops) as store:
             stage(clock, group, store, clock.model.tiles[ops[-1]])
         case StoreTile() as store:
@@ -202,6 +202,17 @@ def _advance(clock: Clock, group: Group, action: Action) -> bool:
             issue(clock, group, action, action.statement)
         case _:
             pass
+    return True
+
+
+def _store(clock: Clock, group: Group, action: Action, store: StoreTile) -> bool:
+    """A step of a store of a loop: TMA reads a slot, or the group stages the tile."""
+    node, stored = clock.model.nodes[store.ops[-1]], clock.model.loop_stores[store.ops[-1]]
+    if not stored.shared:
+        return work(clock, group, action, node)
+    if slot_of(store) is not None:
+        return read(clock, group, action, node, stored)
+    stage_in_loop(clock, group, action, store)
     return True
 
 
@@ -234,8 +245,9 @@ def _room(clock: Clock, group: Group, action: Action, name: str) -> None:
 
 def _pass_on(clock: Clock, group: Group, action: Action, name: str) -> None:
     """The threads write a register tile for another group, or for the warp that stores it."""
-    tile, staging = clock.model.passing.get(name), clock.model.staging.get(name, 0.0)
-    if (held := tile.held if tile else staging) and action.loop is not None:
+    tile, stored = clock.model.passing.get(name), clock.model.slot_stores.get(name)
+    held = tile.held if tile else stored.written if stored else 0.0
+    if held and action.loop is not None:
         came, group.now = group.now, group.now + held
         event = Event(group.track, f"write {name}", came, group.now, action.number, 0.0, action.loop)
         clock.events.append(event)

@@ -27,6 +27,8 @@ class Costs:
     """How far the issue of an MMA runs ahead of the tensor core."""
     beside: float
     """How many times as long a warpgroup computes beside another one that does."""
+    shared: str = ""
+    """The unit that models the bandwidth of shared memory."""
     slots: str = ""
     """The unit whose reservations are cycles in which instructions are issued."""
     behind: float = 0.0
@@ -47,6 +49,7 @@ class Costs:
             launch,
             ahead,
             machine.contention.warpgroups if machine.contention else 1.0,
+            machine.shared.unit if machine.shared else "",
             machine.issue.unit if machine.issue else "",
             machine.stream.behind,
         )

@@ -5,7 +5,7 @@ from dataclasses import replace
 from twill.ir.problem import Operation, Problem
 from twill.ir.statements import SLICES, Compute, MbarrierArrival, MmaIssue, Statement
 from twill.simulate.actions import Action
-from twill.simulate.clock import Clock, Group, arrive
+from twill.simulate.clock import Clock, Group, Working, arrive
 from twill.simulate.interleaving import mixed_in
 from twill.simulate.passing import loaded
 from twill.simulate.times import Event, Pace
@@ -52,10 +52,6 @@ def _take(
     clock.events.append(Event(unit, node, begin, end, iteration, 0.0, action.loop))
 
 
-def _tensor_works(clock: Clock, time: float) -> bool:
-    return any(begin <= time < end for begin, end in reversed(clock.units.mmas[-8:]))
-
-
 # --- operations -------------------------------------------------------------------------------------------
 
 
@@ -87,7 +83,7 @@ def work(clock: Clock, group: Group, action: Action, node: str) -> bool:
     slice_cycles = principal.cycles * scale / group.parts / SLICES if streamed and principal else 0.0
     slack = clock.model.costs.behind * slice_cycles
     begin = max(group.now, clock.units.free.get(principal.unit, 0.0) - slack if principal else 0.0)
-    chosen = pace.busy if _tensor_works(clock, begin) else pace.idle
+    chosen = pace.busy if clock.units.working(begin) else pace.idle
     part = min(group.left, STEP / (chosen.issue * scale * fraction)) if chosen.issue else group.left
     step = scale * fraction * part
     beside = _beside(clock, group, begin)
@@ -160,7 +156,7 @@ def issue(clock: Clock, group: Group, action: Action, statement: MmaIssue) -> No
     end = begin + taken * part + mixed
     for unit in units:
         _take(clock, action, unit, statement.node, begin, end, iteration)
-    clock.units.mmas.append((begin, end))
+    clock.units.mmas.append(Working(begin, end, _of_shared(clock, op, end - begin, scale * part)))
     done = end + op.latency * scale - taken
     if isinstance(statement.completion, MbarrierArrival):
         for slot in statement.completion.slots:
@@ -178,6 +174,12 @@ def issue(clock: Clock, group: Group, action: Action, statement: MmaIssue) -> No
     clock.events.append(
         Event(group.track, statement.node, ready, group.now, iteration, ready - came, action.loop)
     )
+
+
+def _of_shared(clock: Clock, op: Operation, cycles: float, scale: float) -> float:
+    """The part of the cycles of shared memory that an MMA takes while it works."""
+    taken = sum(r.cycles for r in op.reservations if r.unit == clock.model.costs.shared)
+    return min(1.0, taken * scale / cycles) if cycles else 0.0
 
 
 def _mixed(clock: Clock, group: Group, problem: Problem, begin: float) -> float:

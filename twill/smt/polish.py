@@ -1,6 +1,7 @@
 """The answer made simple at its interval: fewest groups, channels between them and stages, then what keeps
 its warps in order, then the shortest, then the one whose loads are latest and whose other operations are
-earliest.
+earliest. Sub-tiles that pass accumulators on stay shifted copies of each other, unless others have fewer
+stages.
 
 Groups and channels come first because they cost warps, registers and barriers in every iteration. Fewer
 groups are taken only if each can issue what it has within an interval, where those of the answer can. A stage
@@ -9,7 +10,9 @@ code before it and after it. In order: no group issues two operations at once, w
 do not do, so that one of them is late (attention forward on an H200: a tenth of the time,
 benchmarks/notebook.md); where no schedule of this partition is, the latest starts are taken. Length costs
 only the time of the prologue and the epilogue. Latest starts last: what need not be early then takes its
-storage no sooner than it must.
+storage no sooner than it must. Where one group computes in registers, MMAs and stores start early
+nevertheless: no other group has work for the tensor core while an MMA is late (attention backward on an H200:
+27.3 to 27.7 million cycles with dP issued beside S, 27.4 to 27.8 with it late; reports/h200.md).
 """
 
 from collections.abc import Callable
@@ -26,7 +29,7 @@ from twill.modulo.simplest import Proven, issuable, least_groups, proven
 from twill.smt import cpsat
 from twill.smt.cpsat import Goal, Tactics
 from twill.smt.setting import Setting
-from twill.smt.symmetry import Family
+from twill.smt.symmetry import Family, evenly_spread
 
 SHARE = 0.5
 """Deterministic seconds for each goal."""
@@ -68,8 +71,10 @@ class Polish:
 
     @property
     def alone(self) -> tuple[Family, ...]:
-        """Sub-tiles that are all that is looked at: those of a large loop."""
-        return self.setting.alike if self.large else ()
+        """Sub-tiles that are all that is looked at: those of a large loop, and those that one group executes
+        one behind the other, once they are evenly spread."""
+        spread = self.setting.chained and evenly_spread(self.best, self.setting.alike)
+        return self.setting.alike if self.large or spread else ()
 
     @property
     def issuable(self) -> bool:
@@ -86,8 +91,15 @@ class Polish:
         sure["stages"] = self._met().stages or self._fewer_stages()
         self._put_in_order()
         sure["length"] = self._met(length=True).length or self._within_partition("length")
-        self._improve("promptness" if self.in_order else "lateness", self._this_partition(), self.alone)
+        last = "promptness" if self.in_order else "readiness" if self._one_computes() else "lateness"
+        self._improve(last, self._this_partition(), self.alone)
         return self.best, [goal for goal, done in sure.items() if not done]
+
+    def _one_computes(self) -> bool:
+        """A single group has more than loads to do, and what it computes lies in registers."""
+        pairs = zip(self.problem.operations, self.best.group, strict=True)
+        wide = {group for op, group in pairs if op.warps > 1}
+        return self.joint and len(wide) == 1 and not self.problem.limits.tensor
 
     def _simpler_partition(self) -> dict[str, bool]:
         """Quick probes for fewer groups; then fewer channels, which often leaves a group without work; only
@@ -207,11 +219,13 @@ class Polish:
     def _fewer_stages(self) -> bool:
         """Within the partition first, which is quick, one sub-tile after the other; then over all as simple
         ones, which proves it."""
-        if self.alone or not self.joint:
+        if (self.large and self.alone) or not self.joint:
             return self._within_partition("stages")
         alike = self.setting.alike
         self._improve("stages", self._this_partition(), alike)
-        sure = self._improve("stages", self._as_few_groups())
+        spread, sure = self.best, self._improve("stages", self._as_few_groups())
+        if self.setting.chained and self.best.stages == spread.stages:
+            self.best = spread
         if alike and not sure:
             self._improve("stages", self._this_partition())
         return sure

@@ -28,7 +28,7 @@ from twill.smt.race import QUICK, Race, Stage, decide
 from twill.smt.reasons import reasons
 from twill.smt.relax import Projection, projections
 from twill.smt.setting import WORK, Evidence, Setting
-from twill.smt.symmetry import families
+from twill.smt.symmetry import chained, families
 
 FEW_OPERATIONS = 32
 """Above so many, the work of a probe grows with the square of their number. It is doubled each round."""
@@ -141,15 +141,18 @@ def _setting(
     began = time.monotonic() if began is None else began
     analysed = len(problem.operations) <= ANALYSED
     candidates = partitions(problem) if joint and analysed else ()
+    alike = families(problem) if analysed else ()
+    behind = chained(problem) if analysed and joint and not alike else ()
     return Setting(
         problem,
         options,
         in_flight,
         report,
         candidates,
-        families(problem) if analysed else (),
+        alike or behind,
         WORK * size,
         begin.shortest,
+        bool(behind),
         began,
     )
 

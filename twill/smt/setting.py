@@ -36,6 +36,8 @@ class Setting:
     """Deterministic seconds of an ordinary probe; more for larger problems."""
     shortest: Time = 0
     """Cycles that the shortest possible iteration takes."""
+    chained: bool = False
+    """Sub-tiles pass accumulators on, so that one group executes them one behind the other."""
     began: float = field(default_factory=time.monotonic)
 
     @property

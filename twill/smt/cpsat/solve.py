@@ -14,7 +14,7 @@ from ortools.sat.python import cp_model
 
 from twill.engine import decode
 from twill.engine.probe import UNLIMITED, Budget, Feasible, Outcome, Probe, Refuted, Stoppable, Unknown
-from twill.ir.problem import Problem, Time
+from twill.ir.problem import Operation, Problem, Time
 from twill.ir.schedule import Solution
 from twill.smt.cpsat import allocation as memory
 from twill.smt.cpsat import groups, registers, timing
@@ -26,9 +26,10 @@ PROBED = 48
 """Operations up to which the solver tries both values of every literal before its search; with more that
 takes most of the time of a probe (fa_fwd_four: 1.1 s without, 2.6 to 5.7 s with)."""
 
-Goal = Literal["channels", "stages", "length", "lateness", "promptness"]
+Goal = Literal["channels", "stages", "length", "lateness", "promptness", "readiness"]
 """Fewest channels between groups; fewest stages; least length; latest starts (which keeps loads and values
-short of their use); latest starts of loads and earliest of all else (so that a late operation has slack)."""
+short of their use); latest starts of loads and earliest of all else (so that a late operation has slack);
+earliest starts of what works on by itself, as MMAs do (so that its unit has work), latest of all else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -280,10 +281,24 @@ def _delay(built: Built, found: Solution) -> cp_model.LinearExpr:
     return cp_model.LinearExpr.weighted_sum(v.start, signs) - sum(signs) * v.first
 
 
+def _idling(built: Built, found: Solution) -> cp_model.LinearExpr:
+    """Starts of what works on when it is issued, counted twice, so that they decide; as for lateness of all
+    else."""
+    v = built.variables
+    v.model.add(_length(built, found) <= found.length(v.problem))
+    signs = [2 if _works_on(op) else -1 for op in v.problem.operations]
+    return cp_model.LinearExpr.weighted_sum(v.start, signs) - sum(signs) * v.first
+
+
+def _works_on(op: Operation) -> bool:
+    return not op.variable and max((r.cycles for r in op.reservations), default=0) > op.issue
+
+
 _GOALS: dict[Goal, Callable[[Built, Solution], cp_model.LinearExpr]] = {
     "channels": _channels,
     "stages": _stages,
     "length": _length,
     "lateness": _earliness,
     "promptness": _delay,
+    "readiness": _idling,
 }
