@@ -11,11 +11,15 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 """Before NumPy is imported: processes share the processors, and threads that wait occupy them."""
 gc.set_threshold(50_000, 50, 50)
 """Kernels that are kept for the whole run are many objects, which a collection walks over in vain."""
+settings.register_profile("twill", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("twill")
+"""No example has a time limit: a machine may be busy."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
