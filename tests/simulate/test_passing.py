@@ -94,7 +94,7 @@ def test_what_tma_stores_is_part_of_its_cost(kernel: str) -> None:
 def test_a_group_is_held_while_it_writes_what_another_warp_stores() -> None:
     """Both warpgroups, each for all of that: a tile of 32 KB at 128 bytes per cycle, after the launch."""
     made, (one,) = program("fa_bwd"), loops("fa_bwd")[1]
-    ((name, stored),) = slot_stores(made, (one,)).items()
+    ((name, stored),) = slot_stores(made, loop_stores(made, (one,))).items()
     assert stored.written == 60 + STORED / 128
     events = run(made, (one,), same(8, 1), Costs.of(one.machine), paces((one,))).events
     writes = [event for event in events if event.name == f"write {name}"]
@@ -106,7 +106,7 @@ def test_tma_reads_a_slot_with_what_mmas_leave_of_shared_memory() -> None:
     """Alone at its rate; more slowly beside MMAs that take a part, and not at all beside those that take
     all."""
     made, (one,) = program("fa_bwd"), loops("fa_bwd")[1]
-    ((_, stored),) = slot_stores(made, (one,)).items()
+    ((_, stored),) = slot_stores(made, loop_stores(made, (one,))).items()
     assert (stored.read, stored.latency) == (STORED / 25.6, 100)
     assert stored.shared == pytest.approx(STORED / 35)
 
@@ -131,7 +131,7 @@ def test_a_group_that_stages_a_tile_waits_until_tma_has_read_the_one_before() ->
     two tiles. (Measured so on an H200: 4831 cycles an iteration, benchmarks/notebook.md.)"""
     _, (one,) = loops("fa_bwd")
     made = changed("fa_bwd", Options(depths={"x": 4, "g": 4}))
-    assert slot_stores(made, (one,)) == {}
+    assert slot_stores(made, loop_stores(made, (one,))) == {}
     ((_, stored),) = loop_stores(made, (one,)).items()
     events = run(made, (one,), same(16, 1), Costs.of(one.machine), paces((one,))).events
     ends = [e.end for e in events if e.name == "reduce.dq_desc" and e.track == "group 1 warps 0-3"]

@@ -6,7 +6,7 @@ Guarantees: an operation without a cost is refused with its place; what lies in 
 value; the room of the code after the loop is not counted.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from math import ceil
@@ -386,10 +386,18 @@ class _Costing:
         spare = self.limits.shared - sum(v.tile.bytes for v in self.graph.values if v.tile.place == "shared")
         spare -= sum(v.shared for v in self._temporaries())
         order = sorted(enumerate(loads), key=lambda item: (-item[1].tile.bytes, -item[0]))
-        for _, load in order:
-            while slots[load.node] and spare < sum(slots[v.node] * v.tile.bytes for v in loads):
-                slots[load.node] -= 1
+        slots = fitting(slots, [(load.node, load.tile.bytes) for _, load in order], spare)
         return slots | {node: count for node, count in self.overrides.ahead.items() if node in slots}
+
+
+def fitting(ahead: Mapping[str, int], sizes: Sequence[tuple[str, int]], room: int) -> dict[str, int]:
+    """How many iterations each load runs ahead where all tiles together, given with their loads, have so many
+    bytes: the first of them gives way first."""
+    left = dict(ahead)
+    for load, _ in sizes:
+        while left[load] and room < sum(left[one] * size for one, size in sizes):
+            left[load] -= 1
+    return left
 
 
 def _taken_over(graph: Graph) -> dict[str, int]:

@@ -13,6 +13,7 @@ not run ahead, its second reader is issued before a result is staged, and 4 byte
 
 from collections.abc import Mapping
 
+from twill.costs.model import fitting
 from twill.ir.graph import Graph, Value
 from twill.ir.problem import Problem
 
@@ -29,9 +30,7 @@ def others_ahead(problem: Problem, graph: Graph) -> Mapping[str, int]:
     order = sorted(
         ahead, key=lambda load: (-loads[load].tile.bytes, waiting(graph, loads[load]), -places[load])
     )
-    for load in order:
-        while ahead[load] and room < sum(slots * loads[one].tile.bytes for one, slots in ahead.items()):
-            ahead[load] -= 1
+    ahead = fitting(ahead, [(load, loads[load].tile.bytes) for load in order], room)
     return ahead if ahead != before else {}
 
 

@@ -4,13 +4,13 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from twill.ir.loop import Op, Tensor
+from twill.ir.loop import Tensor
 from twill.ir.problem import Problem
 from twill.ir.program import Program, Warpgroup
 from twill.ir.schedule import WARPGROUP
 from twill.ops.mma import depth
 from twill.simulate.actions import Action
-from twill.simulate.passing import LoopStore, Passing, loop_stores, passing, slot_stores
+from twill.simulate.passing import LoopStore, Passing, loop_stores, passing, slot_stores, stored_tile
 from twill.simulate.protocol import Protocol, State
 from twill.simulate.times import Costs, Event, Paces, Storing, Transfer
 from twill.warp.dataflow import MMAS, STORES
@@ -88,6 +88,7 @@ class Model:
         program: Program, loops: Sequence[Scheduled], costs: Costs, paces: Paces, stores: Storing | None
     ) -> "Model":
         mmas = [op for op in program.function.walk() if op.name in MMAS]
+        stored = loop_stores(program, loops)
         return Model(
             Protocol.of(program),
             {one.loop.op.index: one.problem for one in loops},
@@ -100,21 +101,16 @@ class Model:
             {op.index: depth(op) for op in mmas},
             {index: node.id for one in loops for node in one.graph.nodes for index in node.ops},
             passing(program, loops),
-            slot_stores(program, loops),
-            loop_stores(program, loops),
+            slot_stores(program, stored),
+            stored,
             stores,
-            {op.index: _tile(op) for op in program.function.walk() if op.name in STORES},
+            {op.index: stored_tile(op) for op in program.function.walk() if op.name in STORES},
         )
 
     def scale(self, action: Action) -> float:
         """Cycles of a unit of time in the action's loop."""
         problem = self.problems.get(action.loop)
         return problem.resolution.cycles_per_unit if problem else 1.0
-
-
-def _tile(op: Op) -> Tensor:
-    """The tile that an operation stores."""
-    return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from twill.ir.loop import Tensor
+from twill.ir.loop import Op, Tensor
 from twill.ir.machine import Cost
 from twill.ir.operands import Slot
 from twill.ir.problem import Operation
@@ -68,9 +68,9 @@ def passing(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, Passin
     return found
 
 
-def slot_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, LoopStore]:
-    """What the loops store from slots, by channel."""
-    found, stores = dict[str, LoopStore](), loop_stores(program, loops)
+def slot_stores(program: Program, stores: Mapping[int, LoopStore]) -> Mapping[str, LoopStore]:
+    """Of what the loops store, the tiles that leave from slots, by channel."""
+    found = dict[str, LoopStore]()
     for store in _stores(program):
         slots = (read.location for read in store.reads if isinstance(read.location, Slot))
         if not store.staged and store.ops[-1] in stores:
@@ -83,12 +83,17 @@ def loop_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[int, Lo
     nodes = {index: (one, node.id) for one in loops for node in one.graph.nodes for index in node.ops}
     found = dict[int, LoopStore]()
     for op in (program.op(store.ops[-1]) for store in _stores(program)):
-        tile = next(value.type for value in op.operands if isinstance(value.type, Tensor))
+        tile = stored_tile(op)
         if op.index in nodes:
             one, node = nodes[op.index]
             size, cost = tile_bytes(tile.shape, tile.dtype), one.machine.cost(op.name)
             found[op.index] = _loop_store(one, one.problem.operation(node), size, cost)
     return found
+
+
+def stored_tile(op: Op) -> Tensor:
+    """What a store writes."""
+    return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
 def _stores(program: Program) -> Iterator[StoreTile]:

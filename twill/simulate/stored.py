@@ -86,13 +86,7 @@ def read(clock: Clock, group: Group, action: Action, node: str, stored: LoopStor
         op = clock.model.problems[action.loop].operation(node)
         group.now = group.began = shared_from(clock, action, op, free)
         group.reading = inf
-    mma = clock.units.working(group.now)
-    if mma and mma.shared == 1.0:
-        group.now = mma.end
-        return False
-    cycles = max(stored.read, stored.shared / (1.0 - mma.shared if mma else 1.0))
-    part = min(group.left, STEP / cycles) if cycles else group.left
-    group.now, group.left = group.now + part * cycles, group.left - part
+    group.now, group.left = _step(clock, stored, group.now, group.left)
     if group.left > 1e-9:
         return False
     group.left, clock.units.free[TMA] = 1.0, group.now
@@ -121,14 +115,19 @@ def _read_at(clock: Clock, stored: LoopStore, begin: float, left: float) -> floa
     """When TMA has read such a part of a tile that it begins to read then."""
     now = begin
     while left > 1e-9:
-        mma = clock.units.working(now)
-        if mma and mma.shared == 1.0:
-            now = mma.end
-            continue
-        cycles = max(stored.read, stored.shared / (1.0 - mma.shared if mma else 1.0))
-        part = min(left, STEP / cycles) if cycles else left
-        now, left = now + part * cycles, left - part
+        now, left = _step(clock, stored, now, left)
     return now + stored.latency
+
+
+def _step(clock: Clock, stored: LoopStore, now: float, left: float) -> tuple[float, float]:
+    """Until when TMA reads the next piece of a tile, and what part of the tile is left then. It reads nothing
+    while an MMA takes all of shared memory."""
+    mma = clock.units.working(now)
+    if mma and mma.shared == 1.0:
+        return mma.end, left
+    cycles = max(stored.read, stored.shared / (1.0 - mma.shared if mma else 1.0))
+    part = min(left, STEP / cycles) if cycles else left
+    return now + part * cycles, left - part
 
 
 def from_slot(clock: Clock, group: Group, store: StoreTile) -> None:
