@@ -58,7 +58,8 @@ class Variant:
     small: tuple[Mapping[str, int], ...] = ({"M": 384, "N": 768, "K": 320},)
     """Shapes for compute-sanitizer."""
     persistent: bool = False
-    dynamic: bool = False
+    dynamic: bool | None = None
+    """Whether thread blocks claim tiles; None: where these are unequal."""
     divide_waits: bool | None = None
     cluster: int = 1
     """Thread blocks that share loads; not among the kernels that are measured where none is named."""
@@ -140,9 +141,8 @@ VARIANTS = {
     "fa_fwd_subtiled.persistent": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, persistent=True),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
-    "fa_fwd_masked.persistent": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),
     "fa_fwd_subtiled.dynamic": Variant("fa_fwd_subtiled", small=ROWS, persistent=True, dynamic=True),
-    "fa_fwd_masked.dynamic": Variant("fa_fwd_masked", small=ROWS, persistent=True, dynamic=True),
+    "fa_fwd_masked.dynamic": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),
     "fa_bwd": Variant("fa_bwd", small=ROWS),
     "fa_bwd_subtiled": Variant("fa_bwd_subtiled", small=ROWS),
 }
@@ -303,8 +303,9 @@ def _page(document: Mapping[str, Any], name: str) -> str:
         " scale for each row); the cuBLAS GEMM of equal FLOPs for dual_gemm of 8192 x 4096 and"
         " gemm_reduction; cuDNN for attention of 128 heads (batch 4 times 32), head dim 128 (backward:"
         " without the sums of o * do, with zeroing and rounding dQ on both sides), both through PyTorch."
-        " SM cycles are those of the longest kernel. Triton, where it took part, is the same kernel"
-        " compiled by Triton with its fastest number of warps (4, 8) and stages (2, 3, 4)."
+        " SM cycles are those of the longest kernel. Triton, where it took part, is the fastest of its"
+        " compilations: numbers of warps (4, 8) and stages (2, 3, 4), blocks, and forms of the kernel"
+        " (`BENCH` in examples/kernels.py)."
     )
     head_of_speed = (
         "kernel",

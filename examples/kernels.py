@@ -340,7 +340,7 @@ def fa_fwd_masked(
     q, k, v, o, lse, scale, heads, length, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
     """As `fa_fwd_causal`, in one loop from the last block of keys to the first: a block of keys that reaches
-    beyond the first query is masked.
+    beyond the first query is masked. BLOCK_N is 2 * BLOCK_M.
     """
     rows = heads * length
     q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
@@ -433,6 +433,89 @@ def gemm_nvfp4(
     scaled_tile(a, b, c, a_scales, b_scales, M, N, K, "e2m1", 16, 2, BLOCK_M, BLOCK_N, BLOCK_K, GROUP)
 
 
+# --- attention as it suits Triton -------------------------------------------------------------------------------------
+
+
+@triton.jit
+def fa_fwd_causal_whole(
+    q, k, v, o, lse, scale, heads, length, HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """As `fa_fwd_causal` with one tile of BLOCK_M queries, a multiple of BLOCK_N."""
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    o_desc = tl.make_tensor_descriptor(o, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    first_key = tl.program_id(1) * length
+    query = (tl.num_programs(0) - 1 - tl.program_id(0)) * BLOCK_M  # the longest first
+    scale2 = scale * LOG2_E
+
+    x = q_desc.load([first_key + query, 0])
+    acc = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    highest = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total = tl.zeros([BLOCK_M], tl.float32)
+    for start in range(0, query, BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        weights, shrink, highest, total = softmax_step(tl.dot(x, y.T), highest, total, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc = tl.dot(weights.to(z.dtype), z, acc * shrink[:, None])
+
+    seen = tl.arange(0, BLOCK_M)[:, None] - tl.arange(0, BLOCK_N)[None, :]
+    for start in range(query, min(query + BLOCK_M, length), BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        scores = tl.where(seen >= start - query, tl.dot(x, y.T), float("-inf"))
+        weights, shrink, highest, total = softmax_step(scores, highest, total, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc = tl.dot(weights.to(z.dtype), z, acc * shrink[:, None])
+    store_rows(o_desc, lse, first_key + query, acc, highest, total, BLOCK_M)
+
+
+@triton.jit
+def fa_bwd_apart(
+    q, k, v, do, dq, dk, dv, lse, delta, scale, heads, length,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
+):  # fmt: skip
+    """As `fa_bwd` without accumulating dq in memory: a loop over queries for dk and dv of BLOCK_N keys, then, with seven
+    products in the place of five, a loop over keys for dq of as many queries."""
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    do_desc = tl.make_tensor_descriptor(do, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    dk_desc = tl.make_tensor_descriptor(dk, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    dv_desc = tl.make_tensor_descriptor(dv, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    some_k = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    some_v = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    all_q = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    all_do = tl.make_tensor_descriptor(do, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    dq_desc = tl.make_tensor_descriptor(dq, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    first = tl.program_id(1) * length
+    row = first + tl.program_id(0) * BLOCK_N
+    scale2 = scale * LOG2_E
+
+    y, z = k_desc.load([row, 0]), v_desc.load([row, 0])
+    keys = tl.zeros([BLOCK_N, HEAD_DIM], tl.float32)
+    values = tl.zeros([BLOCK_N, HEAD_DIM], tl.float32)
+    for start in range(0, length, BLOCK_M):
+        x, g = q_desc.load([first + start, 0]), do_desc.load([first + start, 0])
+        weights, slopes = weights_and_slopes(y, z, x, g, lse, delta, first + start, scale2, BLOCK_M)
+        values = tl.dot(weights, g, values)
+        keys = tl.dot(slopes, x, keys)
+    dk_desc.store([row, 0], (keys * scale).to(dk.dtype.element_ty))
+    dv_desc.store([row, 0], values.to(dv.dtype.element_ty))
+
+    mine, slope = all_q.load([row, 0]), all_do.load([row, 0])
+    own = row + tl.arange(0, BLOCK_N)
+    highest, sums = tl.load(lse + own)[:, None], tl.load(delta + own)[:, None]
+    queries = tl.zeros([BLOCK_N, HEAD_DIM], tl.float32)
+    for start in range(0, length, BLOCK_M):
+        key, value = some_k.load([first + start, 0]), some_v.load([first + start, 0])
+        chances = tl.exp2(tl.dot(mine, key.T) * scale2 - highest)
+        changes = chances * (tl.dot(slope, value.T) - sums)
+        queries = tl.dot(changes.to(key.dtype), key, queries)
+    dq_desc.store([row, 0], queries)
+
+
 # --- how twill compiles them ------------------------------------------------------------------------------------------
 
 SIZES = {"M": "i32:16", "N": "i32:16", "K": "i32:16"}
@@ -460,6 +543,8 @@ TWILL = {
     "fa_fwd_masked": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_bwd": {**BACKWARD, "BLOCK_N": 128, "num_warps": 8, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_bwd_subtiled": {**BACKWARD, "BLOCK_M": 64, "BLOCK_N": 128, "num_warps": 8},
+    "fa_fwd_causal_whole": {**FORWARD, "BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 8},
+    "fa_bwd_apart": {**BACKWARD, "BLOCK_M": 64, "BLOCK_N": 128, "num_warps": 8},
 }
 
 # --- how twill measures them ------------------------------------------------------------------------------------------
@@ -698,6 +783,10 @@ def causal_case(settings, heads=128, length=8192):
     return attention_case(settings, heads, length, tiles=2, causal=True)
 
 
+def causal_whole_case(settings, heads=128, length=8192):
+    return attention_case(settings, heads, length, causal=True)
+
+
 def backward_case(settings, heads=128, length=8192):
     """Beside cuDNN's whole backward pass. As there, zeroing dq and rounding it count; delta = sum(o * do) does not."""
     import torch
@@ -746,17 +835,36 @@ def backward_case(settings, heads=128, length=8192):
 DEPTHS = [{"K": 1024}, {"K": 4096}, {"K": 16384}]
 LENGTHS = [{"length": 4096}, {"length": 8192}, {"length": 16384}]
 
+
+def tiles(*blocks, kernels=(None,), names=("BLOCK_M", "BLOCK_N", "BLOCK_K")):
+    """What Triton is tried with besides a kernel's own blocks: each of these, in the kernel itself or in others."""
+    sizes = [dict(zip(names, block, strict=False)) for block in blocks]
+    return [{**({"kernel": kernel} if kernel else {}), **block} for kernel in kernels for block in sizes]
+
+
+PRODUCTS = tiles(
+    *((128, 256, 64), (128, 256, 32), (256, 128, 64), (128, 128, 64), (128, 128, 32), (128, 128, 128), (64, 256, 64), (64, 128, 64)),
+    kernels=("gemm", "gemm_persistent"),
+)
+DUAL = tiles((128, 128, 32), (128, 64, 64), (64, 128, 64), (64, 64, 64), (128, 64, 128))
+ALONG_K = tiles((128, 128, 64), (128, 128, 128), (64, 256, 64), (64, 128, 64), (256, 128, 64))
+FORWARDS = tiles((128, 128), (128, 64), (128, 32), (64, 128), (64, 64), kernels=("fa_fwd", "fa_fwd_subtiled"))
+DIAGONAL = tiles((128, 128), (128, 64), (128, 32), (64, 64), kernels=("fa_fwd_causal_whole", "fa_fwd_causal"))
+BACKWARDS = tiles((64, 128), (128, 128), (32, 128), (64, 64), (128, 64), (32, 64), kernels=("fa_bwd_apart", "fa_bwd", "fa_bwd_subtiled"))
+
 BENCH = {
-    "gemm": {"case": product_case, "shapes": DEPTHS},
-    "gemm_persistent": {"case": persistent_case, "shapes": DEPTHS},
-    "dual_gemm": {"case": dual_case, "shapes": DEPTHS},
+    "gemm": {"case": product_case, "shapes": DEPTHS, "triton": PRODUCTS},
+    "gemm_persistent": {"case": persistent_case, "shapes": DEPTHS, "triton": PRODUCTS},
+    "dual_gemm": {"case": dual_case, "shapes": DEPTHS, "triton": DUAL},
     "gemm_mxfp8": {"case": mxfp8_case, "shapes": DEPTHS},
     "gemm_nvfp4": {"case": nvfp4_case, "shapes": DEPTHS},
-    "gemm_reduction": {"case": reduction_case, "shapes": DEPTHS},
-    "fa_fwd": {"case": whole_case, "shapes": LENGTHS},
-    "fa_fwd_subtiled": {"case": subtiled_case, "shapes": LENGTHS},
-    "fa_fwd_causal": {"case": causal_case, "shapes": LENGTHS},
-    "fa_fwd_masked": {"case": causal_case, "shapes": LENGTHS},
-    "fa_bwd": {"case": backward_case, "shapes": LENGTHS},
-    "fa_bwd_subtiled": {"case": backward_case, "shapes": LENGTHS},
+    "gemm_reduction": {"case": reduction_case, "shapes": DEPTHS, "triton": ALONG_K},
+    "fa_fwd": {"case": whole_case, "shapes": LENGTHS, "triton": FORWARDS},
+    "fa_fwd_subtiled": {"case": subtiled_case, "shapes": LENGTHS, "triton": FORWARDS},
+    "fa_fwd_causal": {"case": causal_case, "shapes": LENGTHS, "triton": DIAGONAL},
+    "fa_fwd_masked": {"case": causal_case, "shapes": LENGTHS, "triton": DIAGONAL},
+    "fa_bwd": {"case": backward_case, "shapes": LENGTHS, "triton": BACKWARDS},
+    "fa_bwd_subtiled": {"case": backward_case, "shapes": LENGTHS, "triton": BACKWARDS},
+    "fa_fwd_causal_whole": {"case": causal_whole_case, "shapes": LENGTHS},
+    "fa_bwd_apart": {"case": backward_case, "shapes": LENGTHS},
 }

@@ -43,7 +43,7 @@ class Inputs:
     persistent: bool | None = False
     """Generate a persistent kernel: each thread block loops over programs of the grid. None: where that is
     predicted to be faster (`twill.generation.generate`)."""
-    order: "Order" = "mirrored"
+    order: "Order" = "suited"
     """In which its thread blocks have the programs of the grid."""
     subtile: int | None = None
     """Independent sub-tiles that the rows of the kernel's tiles are divided into; None for what is best by

@@ -56,12 +56,13 @@ def test_the_table_of_a_file() -> None:
     names = {
         "BENCH": {
             "k": {"case": make, "shapes": [{"n": 1}, {"n": 2}]},
-            "m": {"case": make},
+            "m": {"case": make, "triton": [{"BLOCK": 32}, {"kernel": "k"}]},
             "bad": {"shapes": []},
         }
     }
     assert bench(names, "f.py", "k").shapes == ({"n": 1}, {"n": 2})
     assert bench(names, "f.py", "m").shapes == ({},)
+    assert bench(names, "f.py", "m").triton == ({"BLOCK": 32}, {"kernel": "k"})
     for kernel, complaint in (("bad", "nothing else"), ("other", "does not say")):
         with pytest.raises(TwillError, match=complaint):
             bench(names, "f.py", kernel)

@@ -11,7 +11,7 @@ import pytest
 from tests.kernels.programs import loops
 from tests.simulate.test_values import grid
 from twill.diagnostics import TwillError
-from twill.extract.frontend.persistent import persistent
+from twill.extract.frontend.persistent import Order, persistent
 from twill.extract.reader.ttgir import read
 from twill.inputs import Inputs, cases
 from twill.ir.loop import Function
@@ -132,6 +132,43 @@ def numbered(text: str, grid: tuple[int, int, int], number: int) -> dict[str, in
         elif word in meaning and first in found and second in found:
             found[name] = meaning[word](found[first], found[second])
     return found
+
+
+def causal(dynamic: bool | None) -> Program:
+    """A kernel whose loops are longer the later its rows are, as that made persistent."""
+    found = cases(Inputs("examples/ttgir/fa_fwd_causal.sm90.ttgir", arch="sm90", persistent=True))
+    _, scheduled = loops("fa_fwd_causal")
+    new = [
+        Scheduled(case.loop, case.graph, one.problem, one.solution, case.machine)  # pyright: ignore
+        for case, one in zip(found, scheduled, strict=True)
+    ]
+    assert found[0].module
+    return lower(found[0].module, new, target("sm90"), Options(dynamic=dynamic))
+
+
+@pytest.mark.parametrize(("dynamic", "claims"), [(None, True), (False, False), (True, True)])
+def test_tiles_of_unequal_length_are_claimed(dynamic: bool | None, claims: bool) -> None:
+    program = causal(dynamic)
+    assert (program.claiming is not None) == claims
+    assert program.counted == claims
+
+
+def test_tiles_of_equal_length_are_not_claimed() -> None:
+    assert made("fa_fwd_subtiled").claiming is None
+    assert made("fa_fwd_subtiled", Options(dynamic=True)).claiming is not None
+
+
+@pytest.mark.parametrize(
+    ("kernel", "order", "like"),
+    [
+        ("fa_fwd_causal", "suited", "claimed"),
+        ("fa_fwd_subtiled", "suited", "mirrored"),
+        ("fa_fwd_subtiled", "claimed", "neighbours"),
+    ],
+)
+def test_the_order_that_suits_the_tiles(kernel: str, order: Order, like: Order) -> None:
+    module = read(Path(f"examples/ttgir/{kernel}.sm90.ttgir").read_text(), kernel)
+    assert persistent(module, order).text == persistent(module, like).text
 
 
 def test_claimed_programs_of_unequal_length_come_rows_together() -> None:

@@ -23,6 +23,10 @@ time, where a peer does such work too (zeroing what is added to, rounding a resu
 relative error that is right, where the types of the outputs do not say enough. All but `arguments`, `grid`
 and `outputs` may be left out; `shapes` too: then there is one, the defaults.
 
+`triton` beside `case` lists what else Triton's own compilation is tried with, besides numbers of warps and
+stages: other constants (`{"BLOCK_M": 64}`), and another kernel of the file that does the same
+(`{"kernel": "gemm_persistent", "BLOCK_M": 64}`), which has its own case on the same shape.
+
 Takes the loaded file; gives `Case`s. Raises TwillError for a table that is not as described.
 """
 
@@ -103,6 +107,8 @@ class Bench:
     kernel: str
     make: Callable[..., Values]
     shapes: tuple[Shape, ...]
+    triton: tuple[Values, ...] = ()
+    """Other constants, and `kernel` for other functions of the file, that Triton is tried with."""
 
     @property
     def defaults(self) -> Shape:
@@ -156,7 +162,9 @@ def bench(names: Values, file: str, kernel: str) -> Bench:
             f"{file} does not say what to measure of {kernel}",
             help=f'add BENCH = {{"{kernel}": {{"case": FUNCTION}}}}: see docs/kernel-to-cuda.md',
         )
-    unknown = sorted(set(entry) - {"case", "shapes"})
+    unknown = sorted(set(entry) - {"case", "shapes", "triton"})
     if unknown or not callable(entry.get("case")):
-        raise TwillError(f"BENCH[{kernel!r}] of {file} has `case`, a function, and `shapes`, nothing else")
-    return Bench(kernel, entry["case"], tuple(entry.get("shapes", [{}])))
+        raise TwillError(
+            f"BENCH[{kernel!r}] of {file} has `case`, a function, `shapes` and `triton`, nothing else"
+        )
+    return Bench(kernel, entry["case"], tuple(entry.get("shapes", [{}])), tuple(entry.get("triton", ())))

@@ -27,7 +27,7 @@ class Runs:
     names: tuple[str, ...]
     """Of the contenders, in order; see `contenders.Field`."""
     triton: Values
-    """Options of Triton's compilation."""
+    """What Triton's compilation is of (`contenders.Field.tuned`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def main(text: str) -> None:
     request = read(text)
     lineup = field(request.spec, request.arch, request.settings, load(request.folder))
     for wanted in request.runs:
-        contenders = lineup.all(lineup.case(wanted.shape), wanted.triton)
+        contenders = lineup.all(lineup.case(wanted.shape), wanted.shape, wanted.triton)
         runs = [contenders[name] for name in wanted.names]
         for run in runs:
             run()

@@ -59,7 +59,7 @@ class Measured:
     """Of each output: norm of the difference by the norm of what is right."""
     contenders: tuple[Timed, ...]
     triton: Values | None
-    """The options with which Triton's compilation is fastest."""
+    """What Triton is fastest with (`contenders.Field.tuned`)."""
 
     def ratio(self, peer: str) -> float:
         """How many times as fast as a peer."""
@@ -115,8 +115,9 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
     timed = list[Measured]()
     for shape in shapes:
         case = lineup.case(shape)
-        options = lineup.tuned(case) if wanted.triton else None
-        timed.append(_timed(lineup, case, {**lineup.bench.defaults, **shape}, options, wanted.rounds))
+        whole = {**lineup.bench.defaults, **shape}
+        options = lineup.tuned(case, whole) if wanted.triton else None
+        timed.append(_timed(lineup, case, whole, options, wanted.rounds))
     ends = lineup.bench.shapes[0], lineup.bench.shapes[-1]
     samples = _samples(lineup, module, ends)
     name = WAVE if samples[0].blocks == 1 else TWILL
@@ -124,7 +125,7 @@ def bench(inputs: Inputs, folder: Path, wanted: Wanted) -> Report:
         request = Request(inputs.spec, arch, settings, str(kernel.folder), ())
         timed, runs = _counted(request, timed, ends, name)
     else:
-        runs = tuple(cycles(lineup.all(lineup.case(shape), {})[name], CYCLE_ROUNDS) for shape in ends)
+        runs = tuple(cycles(lineup.all(lineup.case(shape), shape, {})[name], CYCLE_ROUNDS) for shape in ends)
     steady = _steady(kernel.manifest, samples, runs)
     return Report(lineup.bench.kernel, tuple(timed), steady, kernel.warnings)
 
@@ -148,7 +149,7 @@ def stalls(inputs: Inputs, folder: Path, shape: Shape) -> tuple[Manifest, Profil
 
 def _timed(lineup: Field, case: Case, shape: Shape, triton: Values | None, rounds: int) -> Measured:
     names = (TWILL, *case.peers, *([TRITON] if triton else []))
-    contenders = lineup.all(case, triton or {})
+    contenders = lineup.all(case, shape, triton or {})
     errors = values(lineup, case)
     found = times({name: contenders[name] for name in names}, rounds)
     rows = (Timed(name, ms, _tflops(case, ms), None) for name, ms in found.items())
@@ -183,7 +184,7 @@ def _by_triton(lineup: Field, case: Case) -> dict[str, tuple[Tensor, Tensor]]:
     """What the kernel and Triton's compilation of it write."""
     found = {name: case.array(name).clone() for name in case.outputs}
     case.poison()
-    lineup.all(case, {})[TRITON]()
+    lineup.by_triton(case, {}, {})()
     return {name: (found[name], case.array(name)) for name in case.outputs}
 
 

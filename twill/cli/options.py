@@ -247,9 +247,11 @@ program_options = _group(
         " faster]",
     ),
     _option(
-        "--dynamic",
-        is_flag=True,
-        help="With --persistent: thread blocks claim tiles as they run (Blackwell: cluster launch control).",
+        "--dynamic/--no-dynamic",
+        "dynamic",
+        default=None,
+        help="With --persistent: thread blocks claim tiles as they run (Blackwell: cluster launch control)."
+        "  [default: where loops of different tiles are of unequal length]",
     ),
     _option(
         "--slots",

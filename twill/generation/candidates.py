@@ -40,6 +40,7 @@ from twill.warp.plan import Draft, most_blocks
 from twill.warp.plan import Options as Lowering
 
 if TYPE_CHECKING:
+    from twill.extract.frontend.persistent import Order
     from twill.pipeline import Begun
 
 DIVIDED, PERSISTENT = "divided into sub-tiles", "made persistent"
@@ -48,6 +49,8 @@ FORMS = {True: 2, False: 1}
 proofs."""
 LEAST = 0.25
 """Part of the time limit that a search has in any case."""
+ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
+"""Of the programs of a persistent kernel, where the user says whether thread blocks claim them."""
 MORE_WARPS = 8
 """Warps that hold tiles where four have too few registers: two warpgroups."""
 SPILLS = (2, 4, 16)
@@ -281,7 +284,7 @@ def _stated(inputs: Inputs, session: _Session) -> Inputs:
 
     lowering = session.options.lowering
     together = lowering.pairs or lowering.cluster > 1
-    order = "neighbours" if together else "claimed" if lowering.dynamic else inputs.order
+    order = "neighbours" if together else ORDERS.get(lowering.dynamic, inputs.order)
     return replace(
         inputs,
         order=order,

@@ -16,6 +16,8 @@ from twill.diagnostics import Location
 
 GRID = "twill.grid"
 """Attribute of an argument that is the size of the grid along an axis (0, 1, 2)."""
+UNEQUAL = "twill.unequal"
+"""Attribute of the same: the programs of the grid have loops of different lengths."""
 
 # --- attributes --------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from twill.diagnostics import TwillError
 from twill.ir.channels import CLAIMS
 from twill.ir.distribution import root
-from twill.ir.loop import GRID, Linear, Module, Op, Tensor
+from twill.ir.loop import GRID, UNEQUAL, Linear, Module, Op, Tensor
 from twill.ir.machine import Machine
 from twill.ir.program import Launch, Program
 from twill.ir.schedule import Group as Granted
@@ -76,8 +76,9 @@ class Options:
     """Thread blocks that share loads (`twill.warp.multicast`), 1 or 2."""
     alternate: bool = True
     """Accumulators of persistent kernels in tensor memory alternate (`twill.warp.alternating`)."""
-    dynamic: bool = False
-    """Running thread blocks of a persistent kernel take over tiles (cluster launch control)."""
+    dynamic: bool | None = None
+    """Running thread blocks of a persistent kernel take over tiles (cluster launch control, or a counter);
+    None: where tiles are of unequal length."""
     tiles: int | None = None
     """Iterations of a loop over tiles in flight; None: as many as are predicted to be fastest."""
     multistage: bool | None = None
@@ -251,7 +252,7 @@ def _shared_memory(
     code, target, options, tiles = design.code, design.target, design.options, design.tiles
     one = design.parts[0].scheduled
     scratch = {group.id: _scratch(code, target, design.parts, non_loop, group.id) for group in design.granted}
-    limit, apart = _limit(one) + options.withheld, design.reserved + (CLAIMS if options.dynamic else 0)
+    limit, apart = _limit(one) + options.withheld, design.reserved + (CLAIMS if _claims(options, code) else 0)
     copied = tiles.copies.items() if tiles is not None else ()
     copies = {group: tuple(one.id for one in own) for group, own in copied}
 
@@ -372,11 +373,17 @@ def _fillers(design: Design) -> Mapping[int, int]:
     return dict.fromkeys(narrow, design.epilogue) if wide else {}
 
 
+def _claims(options: Options, code: Code) -> bool:
+    """Whether thread blocks claim the tiles of a kernel made persistent."""
+    unequal = any(UNEQUAL in attributes for attributes in code.function.arg_attributes)
+    return unequal if options.dynamic is None else options.dynamic
+
+
 def _claiming(design: Design) -> int | None:
     """The loop over tiles of a kernel made persistent. Raises TwillError where there is none."""
-    if not design.options.dynamic:
-        return None
     code = design.code
+    if not _claims(design.options, code):
+        return None
     loop = design.parts[0].scheduled.loop.op
     if not any(GRID in attributes for attributes in code.function.arg_attributes):
         raise code.refuse("only a kernel made persistent can claim its tiles", loop, help="give --persistent")

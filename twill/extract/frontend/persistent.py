@@ -4,10 +4,11 @@ Takes a `Module`; gives the same with a loop around the body of each kernel: the
 share the programs of the grid, in waves of consecutive programs, one for each block. In every second wave the
 blocks have them in reverse: where the length of a program follows from its number, as in causal attention,
 each block then has long and short ones (on an H200, 128 heads of length 8192: 5.45 million SM cycles, 5.69
-with all waves in the same order). Blocks that claim programs one by one take those of a few rows of the grid
-together, all that have the same place along x one after the other: the longest come first, so that all blocks
-end at the same time, and what a row loads stays in L2 (5.06 million SM cycles, 5.15 row by row). The size of
-the grid comes as three more arguments, marked `twill.grid` with their axis. Lines stay where they are. Raises
+with all waves in the same order). Where lengths differ so, blocks rather claim programs one by one, unless
+the user says otherwise (`twill.unequal` marks such a kernel): those of a few rows of the grid together, all
+that have the same place along x one after the other. The longest come first, so that all blocks end at the
+same time, and what a row loads stays in L2 (5.06 million SM cycles, 5.15 row by row). The size of the grid
+comes as three more arguments, marked `twill.grid` with their axis. Lines stay where they are. Raises
 TwillError, with the line, for a kernel that is no single block of operations.
 """
 
@@ -15,12 +16,12 @@ from typing import Literal
 
 from twill.diagnostics import TwillError
 from twill.extract.rewrite.edits import Edit, edited
-from twill.ir.loop import GRID, Function, Module
+from twill.ir.loop import GRID, UNEQUAL, Function, Module
 from twill.ops.table import role
 
-Order = Literal["mirrored", "neighbours", "claimed"]
+Order = Literal["suited", "mirrored", "neighbours", "claimed"]
 """Of programs: in reverse in every second wave; the same in every wave, so that neighbours stay neighbours;
-as blocks claim them."""
+as blocks claim them; `suited`: to be claimed where they are of unequal length, else mirrored."""
 
 ROWS = 4
 """Of the grid whose programs are claimed together."""
@@ -86,7 +87,7 @@ taken from these numbers directly, ptxas orders the loop of causal attention in 
 cycles on an H200, 4.88 so.)"""
 
 
-def persistent(module: Module, order: Order = "mirrored") -> Module:
+def persistent(module: Module, order: Order = "suited") -> Module:
     """The module with its kernels walking over their grids."""
     edits = [
         edit
@@ -106,9 +107,13 @@ def _edits(module: Module, function: Function, order: Order) -> list[tuple[int, 
         )
     ops = blocks[0].ops
     end = arguments_end(module.text, function)
-    names = ", ".join(f"%twill_grid_{axis}: i32 {{{GRID} = {i} : i32}}" for i, axis in enumerate(_AXES))
-    edits = [(end, end, f"{', ' if function.args else ''}{names}")]
+    order = ("claimed" if _unequal(function) else "mirrored") if order == "suited" else order
     head = _written(function, order)
+    marks = f", {UNEQUAL} = true" if head is _ROWS_TOGETHER else ""
+    names = ", ".join(
+        f"%twill_grid_{axis}: i32 {{{GRID} = {i} : i32{marks}}}" for i, axis in enumerate(_AXES)
+    )
+    edits = [(end, end, f"{', ' if function.args else ''}{names}")]
     edits.append((ops[0].span.start, ops[0].span.start, " ".join([*head, ""])))
     edits.append((ops[-1].span.start, ops[-1].span.start, "} "))
     for op in function.walk():
@@ -120,7 +125,7 @@ def _edits(module: Module, function: Function, order: Order) -> list[tuple[int, 
 def _written(function: Function, order: Order) -> tuple[str, ...]:
     """What stands before a kernel's body."""
     match order:
-        case "mirrored":
+        case "mirrored" | "suited":
             return _HEAD
         case "neighbours":
             return _IN_ORDER

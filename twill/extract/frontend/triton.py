@@ -125,16 +125,20 @@ def launch(
     arguments: Names,
     instance: Instance,
     options: Names,
+    warmup: bool = False,
 ) -> None:
     """Launch a kernel as Triton itself compiles it, on PyTorch's current stream, with other launch options
-    than the instance's."""
+    than the instance's; for a `warmup`, compile it only, where it can be."""
     import torch
     import triton
 
     triton.set_allocator(lambda size, alignment, stream: torch.empty(size, dtype=torch.int8, device="cuda"))
     order = getattr(kernel, "arg_names", tuple(arguments))
     first, named = passed(order, {**arguments, **instance.constants}, instance, options)
-    kernel[grid](*first, **named)
+    if not warmup:
+        kernel[grid](*first, **named)
+    elif hasattr(kernel, "warmup"):
+        kernel.warmup(*first, grid=grid, **named)
 
 
 def passed(
