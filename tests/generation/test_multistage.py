@@ -25,7 +25,8 @@ from twill.ir.schedule import Result
 from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
 from twill.simulate.check import check
-from twill.simulate.predict import block_time
+from twill.simulate.predict import block_time, intervals
+from twill.simulate.protocol import HazardError
 from twill.warp.plan import Options
 
 SMALL, SHORT = "matmul_half", "echoed"
@@ -99,6 +100,34 @@ def test_what_can_not_be_is_not_taken() -> None:
 def test_not_on_blackwell_nor_where_a_block_walks_over_tiles(kernel: str) -> None:
     first = Attempt((), program(kernel), loops(kernel)[1], {}, {})
     assert multistage(first, _never) is first
+
+
+def test_a_form_that_stands_still_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel is generated, and says why without that form."""
+
+    def stands_still(made: Program, given: object) -> Mapping[str, float]:
+        if len(made.groups) == 1:
+            raise HazardError("deadlock: group 1 at ConsumerWait x, iteration 2")
+        return intervals(made, loops(SMALL)[1])
+
+    monkeypatch.setattr("twill.simulate.predict.intervals", stands_still)
+    made = _generated(SMALL)
+    assert len(made.program.groups) == 2
+    (why,) = made.program.warnings
+    assert "the form whose computing group loads is left out: deadlock: group 1" in why
+    assert why in made.cuda
+
+
+def test_a_prediction_that_stands_still_is_no_reason_against_the_kernel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stands_still(one: Attempt, trips: object) -> float:
+        raise HazardError("deadlock: group 1")
+
+    monkeypatch.setattr("twill.generation.multistage._time", stands_still)
+    made = _generated(SMALL)
+    assert len(made.program.groups) == 2
+    assert len(made.program.warnings) == 1
 
 
 def _kept(kernel: str) -> Callable[..., Result]:

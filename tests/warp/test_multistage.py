@@ -15,6 +15,7 @@ from twill.emulate.check import check as executed
 from twill.emulate.host import compiled
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Scalar
+from twill.ir.operands import Iteration
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import (
     ConsumerRelease,
@@ -41,6 +42,8 @@ from twill.warp.validate import validate
 
 COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
 GATHERED = "gathered_rows"
+BETWEEN = "tilted"
+"""A vector is read between two MMAs, so that its slot is released in the prologue too."""
 ATTENTION = "queries"
 MULTISTAGE = Options(multistage=True)
 
@@ -78,7 +81,7 @@ def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
         assert before.at.iteration.offset - load.at.iteration.offset == load.slots
 
 
-@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION])
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN])
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     made = changed(kernel, MULTISTAGE)
     for trips in range(made.channels[0].depth + 4):
@@ -100,6 +103,20 @@ def test_the_last_mma_of_an_iteration_is_in_flight_when_the_next_one_begins(kern
     assert [type(one) for one in loop.epilogue] == [MmaWait, ConsumerRelease]
 
 
+def test_a_slot_that_the_prologue_releases_is_filled_again() -> None:
+    """With as many iterations as slots there is nothing to load, with more there is."""
+    _, loop = _loop(changed(BETWEEN, MULTISTAGE))
+    ((release, load),) = (
+        (one, loop.prologue[i + 1]) for i, one in enumerate(loop.prologue) if isinstance(one, ConsumerRelease)
+    )
+    assert isinstance(load, ProducerLoad)
+    assert load.channel == release.channel
+    assert (release.at.iteration, load.at.iteration) == (
+        Iteration("first", 0),
+        Iteration("first", load.slots),
+    )
+
+
 def test_an_mma_whose_result_is_used_at_once_is_waited_for() -> None:
     _, loop = _loop(changed(VECTORS, MULTISTAGE))
     assert not loop.prologue
@@ -107,8 +124,9 @@ def test_an_mma_whose_result_is_used_at_once_is_waited_for() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_the_ptx_of_two_mmas_in_a_row_is_right() -> None:
-    made, (_, scheduled) = changed(ATTENTION, MULTISTAGE), loops(ATTENTION)
+@pytest.mark.parametrize("kernel", [ATTENTION, BETWEEN])
+def test_the_ptx_of_two_mmas_in_a_row_is_right(kernel: str) -> None:
+    made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
     run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
     assert run.values > 1000
 

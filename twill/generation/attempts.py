@@ -249,9 +249,10 @@ def _without_division(
         if alone := _each_alone(first, residency, blocks):
             try:
                 other = attempt(alone, blocks)
+                sooner = _time_of_sm(other, trips) < now
             except TwillError:
                 continue
-            return (other, other.of_sm()) if _time_of_sm(other, trips) < now else (first, first.of_sm())
+            return (other, other.of_sm()) if sooner else (first, first.of_sm())
     return first, first.of_sm()
 
 

@@ -5,7 +5,8 @@ are scheduled and lowered to warp programs (`loop_nest`); nothing is checked or 
 has decided on is the only one of its kind.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import product
@@ -13,7 +14,7 @@ from math import inf
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from twill.diagnostics import TwillError
+from twill.diagnostics import DefectError, TwillError
 from twill.generation.alike import carried, shape
 from twill.generation.attempts import Attempt, fastest, least_of_sm
 from twill.generation.generated import (
@@ -44,6 +45,9 @@ if TYPE_CHECKING:
     from twill.pipeline import Begun
 
 DIVIDED, PERSISTENT = "divided into sub-tiles", "made persistent"
+SCHEDULED = "another schedule"
+LOADING, STORING = "the form whose computing group loads", "the form whose warpgroups store by themselves"
+"""What is left out where it is wrong, in words."""
 FORMS = {True: 2, False: 1}
 """Time limits that the searches for a loop have together, in all forms of the kernel, with and without
 proofs."""
@@ -91,6 +95,8 @@ class _Session:
     """Machine cycles of an SM, for an iteration of each loop, that are of interest."""
     seconds: list[float] = field(default_factory=list[float])
     """How long each search took."""
+    left_out: list[str] = field(default_factory=list[str])
+    """Which forms are left out because they are generated wrong, and why, added to by each."""
 
     def as_kept(self, case: Case) -> Case:
         """The loop with waits inside of elementwise operations where its given schedule has them."""
@@ -113,14 +119,18 @@ def candidates(
     neither schedules nor the number of tiles in flight are given. Problems of `searched` are not solved
     again; what takes more than `slowest` machine cycles of an SM for an iteration of each loop, by its lower
     bounds, is not solved at all. Raises TwillError where the kernel has no form: a loop without a schedule,
-    an operation that cannot be lowered.
+    an operation that cannot be lowered. A form that is generated wrong is left out, with a warning in the
+    others.
     """
     session = _Session(options, on_progress, solve, given(options.schedules), list(searched), slowest)
     if inputs.subtile is None and session.kept:
         inputs = replace(inputs, subtile=matching(inputs, session.kept))
     written = _as_written(replace(inputs, persistent=bool(inputs.persistent)), session)
     forms = (*_persistent_if_faster(inputs, session, written[0]), *written)
-    return tuple(replace(one, searched=tuple(session.searched)) for one in forms)
+    forms = tuple(replace(one, searched=tuple(session.searched)) for one in forms)
+    if wrong := dict.fromkeys(session.left_out):
+        forms = tuple(warned(one, *wrong) for one in forms)
+    return forms
 
 
 def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
@@ -244,8 +254,6 @@ def _alternative(inputs: Inputs, session: _Session) -> Generated | None:
 
 def _lowered(inputs: Inputs, session: _Session) -> Generated:
     """One form, with the implementations of operations that are predicted to be fastest."""
-    from twill.warp.validate import validate
-
     stated = _stated(inputs, session)
     found = cases(stated)
     refuse_foreign(session.kept, [case.problem.name for case in found])
@@ -269,13 +277,16 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         else fastest(found, attempt, session.slowest, lowering.most_blocks)
     )
     if lowering.multistage is None and not session.kept:
-        one = multistage(one, loading, lambda: as_written(stated, found))
+        with suppress(DefectError), _leaving_out(session, LOADING):
+            one = multistage(one, loading, lambda: as_written(stated, found))
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
-        one = independent(one, storing)
-    validate(one.program, one.loops[0].machine.limits)
+        with suppress(DefectError), _leaving_out(session, STORING):
+            one = independent(one, storing)
     cuda = source(one.program, one.loops)
     inputs = replace(inputs, order=stated.order, pairs=stated.pairs)
-    return Generated(inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases)
+    return Generated(
+        inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases, intervals=one.intervals
+    )
 
 
 def _stated(inputs: Inputs, session: _Session) -> Inputs:
@@ -295,8 +306,10 @@ def _stated(inputs: Inputs, session: _Session) -> Inputs:
 
 
 def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> Attempt:
-    """Raises TwillError where a loop has no schedule or an operation cannot be lowered."""
+    """The loops scheduled, lowered and simulated. Raises TwillError where a loop has no schedule or an
+    operation cannot be lowered, and DefectError, which the session keeps, where the program is wrong."""
     from twill.generation.loop_nest import program
+    from twill.warp.validate import validate
 
     results = dict[str, Result]()
 
@@ -313,8 +326,23 @@ def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> At
         if session.options.dump:
             dumps[f"{len(dumps):02}-{name}.txt"] = dumped(draft)
 
-    made, loops = program(found, solve, lowering, observe)
-    return Attempt(tuple(found), made, loops, results, dumps)
+    form = LOADING if lowering.multistage else STORING if lowering.independent else SCHEDULED
+    with _leaving_out(session, form):
+        made, loops = program(found, solve, lowering, observe)
+        validate(made, loops[0].machine.limits)
+        one = Attempt(tuple(found), made, loops, results, dumps)
+        one.cycles()
+    return one
+
+
+@contextmanager
+def _leaving_out(session: _Session, form: str) -> Generator[None]:
+    """Keeps why a form is wrong."""
+    try:
+        yield
+    except DefectError as wrong:
+        session.left_out.append(f"{form} is left out: {wrong.message}; please report this")
+        raise
 
 
 def _searched(problem: Problem, loops: int, session: _Session) -> Result:

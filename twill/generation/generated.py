@@ -61,6 +61,8 @@ class Generated:
     """Its other forms, which are taken where this one is wrong or ptxas spills; best first."""
     searched: tuple[Result, ...] = ()
     """The results of all searches that were made for it, which need not be made again."""
+    intervals: Mapping[str, float] | None = None
+    """Simulated machine cycles of a thread block for an iteration of each loop, by its path, if known."""
 
     @property
     def subtile(self) -> int:
@@ -92,6 +94,7 @@ def source(program: Program, loops: Sequence[Scheduled]) -> str:
 def pace_of_sm(made: Generated) -> float:
     """Simulated machine cycles of an SM, which several thread blocks may share, for an iteration of each
     loop, together."""
-    from twill.simulate.predict import of_sm
+    from twill.simulate.predict import intervals, shared_sm
 
-    return of_sm(made.program, made.loops)
+    found = made.intervals or intervals(made.program, made.loops)
+    return shared_sm(found, made.program.resident_blocks, made.loops)

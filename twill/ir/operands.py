@@ -30,6 +30,11 @@ class Iteration:
             case "once":
                 return 0
 
+    def later(self, iterations: int) -> "Iteration":
+        """The one so many iterations on, in a pipelined loop."""
+        on = self.offset + iterations if self.base == "first" else self.offset - iterations
+        return Iteration(self.base, on)
+
 
 ONCE = Iteration("once")
 

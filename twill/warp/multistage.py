@@ -110,9 +110,14 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
     made = group.kernel.target.legalization.waits(group.code, parts) if parts else ((), (), ())
     if parts is None or _serialized(made[1]):
         parts, made = replace(draft.parts, stages=1), ((), one_by_one(group), ())
+
+    def filling(part: Sequence[Statement]) -> tuple[Statement, ...]:
+        return tuple(step for one in part for step in (one, *_refilled(group, own.get(_released(one)), one)))
+
+    # Releases in the epilogue are those of the last iteration, behind which there is nothing to load.
     before, whole, after = made
-    steady = tuple(step for one in whole for step in (one, *_refilled(group, own.get(_released(one)), one)))
-    return replace(draft, parts=parts, statements=LoopStatements(before, steady, after, (), filled=first))
+    statements = LoopStatements(filling(before), filling(whole), after, (), filled=first)
+    return replace(draft, parts=parts, statements=statements)
 
 
 def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan]) -> Parts | None:
@@ -151,7 +156,7 @@ def _released(statement: Statement) -> str:
 def _refilled(group: Group, channel: ChannelPlan | None, release: Statement) -> Iterator[Statement]:
     """The load to a slot that has been released, of an iteration that there may be."""
     if channel is not None and isinstance(release, ConsumerRelease):
-        following = replace(release.at.iteration, offset=release.at.iteration.offset - channel.depth)
+        following = release.at.iteration.later(channel.depth)
         yield _load(group, channel, replace(release.at, iteration=following))
 
 

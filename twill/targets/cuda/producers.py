@@ -4,8 +4,6 @@ Takes an `Emitter` and a statement that fills; gives lines of C++. Raises TwillE
 be copied.
 """
 
-from dataclasses import replace
-
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Tensor, Value
 from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad
@@ -47,7 +45,7 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     reads the slot too, for an iteration that there is."""
     if not it.slots:
         return _every(emitter, it)
-    released = replace(it.at.iteration, offset=it.at.iteration.offset + it.slots)
+    released = it.at.iteration.later(-it.slots)
     conditions = emitter.exists(it.at.iteration)
     conditions += emitter.exists(released) if released.base == "newest" else []
     lines = _every(emitter, it)
