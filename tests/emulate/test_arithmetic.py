@@ -344,6 +344,7 @@ APPROXIMATE: dict[str, Callable[[Any], Any]] = {
     "rcp.approx.f32": lambda x: 1 / x,
     "rsqrt.approx.f32": lambda x: 1 / np.sqrt(x),
     "sqrt.rn.f32": np.sqrt,
+    "sqrt.approx.ftz.f32": np.sqrt,
     "sin.approx.f32": np.sin,
     "cos.approx.f32": np.cos,
     "tanh.approx.f32": np.tanh,

@@ -2100,6 +2100,26 @@ def halves(
 
 
 @triton.jit
+def modulated(
+    a, b, c, weights, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = (a @ b.T) * sqrt(abs(weights)), half of each tile's columns at a time; weights come by TMA."""
+    a_desc = tl.make_tensor_descriptor(a, [M, K], [K, 1], [BLOCK_M, BLOCK_K])
+    b_desc = tl.make_tensor_descriptor(b, [N, K], [K, 1], [BLOCK_N, BLOCK_K])
+    c_desc = tl.make_tensor_descriptor(c, [M, N], [N, 1], [BLOCK_M, BLOCK_N // 2])
+    w_desc = tl.make_tensor_descriptor(weights, [M, N], [N, 1], [BLOCK_M, BLOCK_N // 2])
+    row, col = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        acc = tl.dot(a_desc.load([row, k]), b_desc.load([col, k]).T, acc)
+    left, right = tl.split(tl.permute(tl.reshape(acc, (BLOCK_M, 2, BLOCK_N // 2)), (0, 2, 1)))
+    scale = tl.sqrt(tl.abs(w_desc.load([row, col]).to(tl.float32)))
+    c_desc.store([row, col], (left * scale).to(tl.float16))
+    scale = tl.sqrt(tl.abs(w_desc.load([row, col + BLOCK_N // 2]).to(tl.float32)))
+    c_desc.store([row, col + BLOCK_N // 2], (right * scale).to(tl.float16))
+
+
+@triton.jit
 def leafed(
     a, b, c, pages, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2793,6 +2813,7 @@ TWILL = {
     },
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
+    "modulated": {**HALF, "weights": "*fp16:16", **SIZES, **TILE},
     "distant": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
         "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
@@ -3287,6 +3308,7 @@ VARIANTS = {
     "overturned": ("overturned", {}),
     "gauged": ("gauged", {}),
     "halves": ("halves", {}),
+    "modulated": ("modulated", {}),
     "paged": ("paged", {}),
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),

@@ -62,6 +62,7 @@ FORMS = (
         "rivals",
         "prefixes",
         "halves",
+        "modulated",
         "every_other",
         "leafed",
         "narrowed",

@@ -129,6 +129,7 @@ inline float __tanf(float a) { return std::tan(a); }
 inline float __powf(float a, float b) { return std::exp2(b * std::log2(a)); }
 inline float exp2_approx(float a) { return std::exp2(a); }
 inline float log2_approx(float a) { return std::log2(a); }
+inline float sqrt_approx(float a) { return std::sqrt(a); }
 inline float divide(float a, float b) { return a / b; }
 
 template <class T>

@@ -94,6 +94,36 @@ def test_a_pointer_that_is_selected_is_to_the_array_that_is_meant(number: int, n
     assert memory.arrays["to"][0] == memory.arrays[name][0]
 
 
+TRUTH = """
+module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
+  tt.func public @truth(%mask: !tt.ptr<i1>, %to: !tt.ptr<i1>, %n: i32) {
+    %first = tt.addptr %mask, %n : !tt.ptr<i1>, i32
+    %byte = tt.bitcast %first : !tt.ptr<i1> -> !tt.ptr<i8>
+    %x = tt.load %byte : !tt.ptr<i8>
+    %zero = arith.constant 0 : i8
+    %is = arith.cmpi ne, %x, %zero : i8
+    %out = tt.addptr %to, %n : !tt.ptr<i1>, i32
+    %place = tt.bitcast %out : !tt.ptr<i1> -> !tt.ptr<i8>
+    %y = arith.extui %is : i1 to i8
+    tt.store %place, %y : !tt.ptr<i8>
+    tt.return
+  }
+}
+"""
+
+
+def test_truth_values_are_read_and_written_as_bytes() -> None:
+    """As Triton does it: a mask of which blocks are attended to."""
+    function = read(TRUTH, "truth.ttgir").functions[0]
+    seen = set[bool]()
+    for n in range(8):
+        values, memory = arguments(function, {"n": n})
+        interpret(function, values, memory, grid(0, 0, (1, 1)))
+        assert memory.arrays["to"][n] == memory.arrays["mask"][n]
+        seen.add(bool(memory.arrays["mask"][n]))
+    assert seen == {False, True}
+
+
 TILES = """
 module attributes {"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90"} {
   tt.func public @k(%a: !tt.ptr<f32>, %b: !tt.ptr<f32>) {

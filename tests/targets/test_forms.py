@@ -65,6 +65,13 @@ def test_all_of_them_build(tmp_path: Path) -> None:
     assert "warning" not in said
 
 
+def test_halves_of_an_accumulator_meet_a_loaded_tile_in_registers() -> None:
+    """The layout of a half is linear, that of the tile which TMA loaded is free: no thread lacks an element."""
+    text = source(program("modulated"))
+    assert "scratch" not in text
+    assert "store_elements" not in text
+
+
 def test_an_accumulator_that_arithmetic_writes_is_complete_before_the_fence() -> None:
     text = source(program("queries"))
     (name,) = {

@@ -296,8 +296,8 @@ def _pointers_cast(op: Op, pointers: Pointers) -> Pointers:
 
 
 def _width(name: str) -> int:
-    """Bits of an element type."""
-    return int(findall(r"\d+", name)[0])
+    """Bits that an element takes in memory; a truth value takes a byte."""
+    return 8 if name == "i1" else int(findall(r"\d+", name)[0])
 
 
 def _pointee(type: Type) -> str:

@@ -1,8 +1,8 @@
 """Functions of one or a few numbers: the `math` dialect, and libdevice's through `tt.extern_elementwise`.
 
-Approximate instructions are used where Triton uses them: exp, exp2, log, log2 (PTX `ex2.approx.ftz`,
-`lg2.approx.ftz`). Everything else calls CUDA's own functions, whose errors are in the CUDA C++ Programming
-Guide.
+Approximate instructions are used where Triton uses them: exp, exp2, log, log2, sqrt (PTX `ex2.approx.ftz`,
+`lg2.approx.ftz`, `sqrt.approx.ftz`). Everything else calls CUDA's own functions, whose errors are in the
+CUDA C++ Programming Guide.
 """
 
 import math
@@ -115,10 +115,8 @@ FLOATS = ruled(
     _exponential("exp", "1.44269504f"),
     _approximate("log2", "log2_approx({0})"),
     _approximate("log", "(log2_approx({0}) * 0.693147181f)"),
-    *(
-        _plain(name)
-        for name in ("sqrt", "rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "trunc", "round")
-    ),
+    _approximate("sqrt", "sqrt_approx({0})"),
+    *(_plain(name) for name in ("rsqrt", "tanh", "erf", "sin", "cos", "floor", "ceil", "trunc", "round")),
     _plain("roundeven", "rint"),
     _plain("absf", "fabs"),
     *(

@@ -37,6 +37,13 @@ def _random(seed: int, argument: str, chunk: int, type: str) -> Array:
     return rounded(values, type)
 
 
+def _seen(values: Array, own: str, other: str) -> Array:
+    """Elements of one type as those of another, by the bytes that they take in memory."""
+    bits = bits_of(values, own)
+    stored = bits.view(np.uint8) if bits.dtype == np.bool_ else bits
+    return stored != 0 if other == "i1" else of_bits(stored, other)
+
+
 @dataclass(frozen=True, slots=True)
 class Fill:
     """The contents of an array of integers: element i is `start + step * i`."""
@@ -111,7 +118,7 @@ class Memory:
         array = self.reaching(pointers.argument, flat[valid])
         found = array[np.where(valid, flat, 0)]
         if pointers.seen_as:
-            found = of_bits(bits_of(found, self.types[pointers.argument]), pointers.seen_as)
+            found = _seen(found, self.types[pointers.argument], pointers.seen_as)
         return np.where(valid, found, np.asarray(other, found.dtype))
 
     def write(
@@ -131,4 +138,4 @@ class Memory:
         elif add:
             raise TwillError(f"adding to {pointers.argument} as {seen_as} can not be simulated")
         else:
-            array[flat[valid]] = new if seen_as == own else of_bits(bits_of(new, seen_as), own)
+            array[flat[valid]] = new if seen_as == own else _seen(new, seen_as, own)

@@ -132,7 +132,7 @@ epilogue_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __grid_c
             for (int i_ = 0; i_ < 64; ++i_) acc_32_[i_] = fabsf(acc_23_[i_]);
             float acc_33_[64];
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_) acc_33_[i_] = sqrtf(acc_32_[i_]);
+            for (int i_ = 0; i_ < 64; ++i_) acc_33_[i_] = sqrt_approx(acc_32_[i_]);
             float acc_34_[64];
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) acc_34_[i_] = (acc_23_[i_] * acc_23_[i_]);

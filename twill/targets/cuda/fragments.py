@@ -234,7 +234,7 @@ def _copies(encoding: Encoding | None) -> int:
 
 
 def moves(source: Type, result: Type) -> bool:
-    """Whether elements change threads between two types."""
+    """Whether elements change threads between two types, or registers that MMAs number otherwise."""
     if not (isinstance(source, Tensor) and isinstance(result, Tensor)):
         return False
     one, other = holding(source), holding(result)
@@ -245,6 +245,21 @@ def moves(source: Type, result: Type) -> bool:
     except ValueError:
         return True
     return isinstance(other, Fragment)
+
+
+def renumbered(source: Type, result: Type) -> bool:
+    """Whether a tile in an exact linear layout goes to registers as MMAs number them, each element in the
+    thread that holds it."""
+    if not (isinstance(source, Tensor) and isinstance(result, Tensor) and source.shape == result.shape):
+        return False
+    one, other = holding(source), holding(result)
+    if not (isinstance(one, Spread) and isinstance(other, Fragment)):
+        return False
+    try:
+        one.index(other.spread().point())
+    except ValueError:
+        return False
+    return True
 
 
 def together(op: Op) -> bool:
@@ -301,8 +316,8 @@ def _exchanged(op: Op) -> int:
         return 0
     form = holding(source)
     if role(op) == "layout":
-        size = -(-bits(source.dtype) // 8)
-        return size * prod(form.shape) if moves(source, op.result.type) else 0
+        through = moves(source, op.result.type) and not renumbered(source, op.result.type)
+        return -(-bits(source.dtype) // 8) * prod(form.shape) if through else 0
     if together(op):
         room = len(op.results) * form.spread().exchange(axis_of(op))
         return room if isinstance(op.results[0].type, Tensor) else max(room, NARROW)

@@ -9,7 +9,7 @@ from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import MemDesc, Op, Tensor, Value
 from twill.ops.c import c_type
 from twill.targets.cuda.elements import by_thread, guard, once, plain, thread_words, word_array, written
-from twill.targets.cuda.fragments import Fragment, holding, moves
+from twill.targets.cuda.fragments import Fragment, holding, moves, renumbered
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import (
     Elements,
@@ -18,6 +18,7 @@ from twill.targets.cuda.register_tiles import (
     as_stored,
     declaration,
     held,
+    linear_point,
     number,
     point,
     turned,
@@ -90,7 +91,9 @@ def convert(scope: Scope, op: Op) -> None:
     if scope.narrow or not moves(source, result) or computed:
         scope.values[op.result.id] = seen
         return
-    if (tile := scope.read_from.get(op.operands[0].id)) is not None:
+    if renumbered(source, result):
+        _renumber(scope, op.result, result, seen)
+    elif (tile := scope.read_from.get(op.operands[0].id)) is not None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
     elif (tile := _swizzled_scratch(scope, source)) is not None:
         scope.lines.append(scope.group_barrier())
@@ -99,6 +102,14 @@ def convert(scope: Scope, op: Op) -> None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
     else:
         _convert_by_elements(scope, op.result, source, result, form)
+
+
+def _renumber(scope: Scope, value: Value, kind: Tensor, elements: Elements) -> None:
+    """Each thread keeps its elements, in the registers in which MMAs have them."""
+    name = scope.name(value)
+    scope.lines += [] if value.id in scope.targets else [declaration(kind, name)]
+    scope.lines += written(kind, name, lambda one: elements(linear_point(one)))
+    scope.values[value.id] = held(name, kind)
 
 
 def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Tensor, form: Elements) -> None:

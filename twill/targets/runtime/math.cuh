@@ -101,6 +101,13 @@ __device__ __forceinline__ float log2_approx(float x) {
     return y;
 }
 
+/// Square root on the special-function unit, subnormals flushed (sqrt.approx.ftz.f32).
+__device__ __forceinline__ float sqrt_approx(float x) {
+    float y;
+    asm("sqrt.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+}
+
 /// a / b within 2 ulp over the whole range of b (div.full.f32), which __fdividef is not: it gives 0 for a b over 2^126.
 __device__ __forceinline__ float divide(float a, float b) {
     float quotient;
