@@ -29,7 +29,8 @@ class Array:
 def made(settings: Mapping[str, Any], n: int = 64) -> dict[str, Any]:
     x = Array("float16", (n, n), "x")
     partial = Array("float32", (n // settings["BLOCK"],), "partial")
-    return {"arguments": {"x": x, "partial": partial}, "grid": (n // settings["BLOCK"],), "outputs": []}
+    arguments, grid = {"x": x, "partial": partial}, (n // settings["BLOCK"],)
+    return {"arguments": arguments, "grid": grid, "outputs": [], "before": partial.stride}
 
 
 def instance(block: int, monkeypatch: pytest.MonkeyPatch) -> Instance:
@@ -74,6 +75,8 @@ def test_a_form_is_launched_with_its_blocks_on_the_same_arrays(
     assert (kernel, grid, block, options) == ("other", (8,), 8, {"num_warps": 8, "num_stages": 3})
     assert arguments["x"] is case.arguments["x"], "alike, and a GPU may have no room for both"
     assert arguments["partial"].shape == (8,), "of another size with other blocks"
+    made = contenders._alike(lineup.forms[1], {"n": 64}, case)
+    assert made.before is case.before, "nothing of the form's own case stays in memory"
 
 
 def test_without_a_form_it_is_the_kernel_on_its_case(lineup: Field, launches: list[tuple[Any, ...]]) -> None:

@@ -134,14 +134,16 @@ def _compile(launches: Sequence[Callable[..., Any]]) -> None:
 
 
 def _alike(form: Form, shape: Shape, case: Case) -> Case:
-    """The case of another form, on the arrays of this one where they are alike: some shapes fill a GPU's
+    """The case of another form, on the arrays of this one where they are alike, and with what counts as this
+    one's time where the arguments are: nothing else of the form's is kept, since some shapes fill a GPU's
     memory."""
     made = form.bench.case(form.instance, {key: shape[key] for key in form.bench.defaults if key in shape})
     arguments = {
         name: case.arguments[name] if _same(case.arguments.get(name), value) else value
         for name, value in made.arguments.items()
     }
-    return replace(made, arguments=arguments)
+    first = case if set(arguments) == set(case.arguments) else made
+    return replace(first, arguments=arguments, grid=made.grid)
 
 
 def _same(one: Tensor, other: Tensor) -> bool:
