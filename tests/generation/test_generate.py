@@ -166,9 +166,12 @@ def test_loads_by_the_group_that_computes_need_no_search_where_they_were_lowered
 
     monkeypatch.setattr(retries, "generate", again)
     monkeypatch.setattr(spills, "_warnings", said)
-    shared = replace(bands, program=replace(bands.program, launch=replace(bands.program.launch, blocks=2)))
+    launch = replace(bands.program.launch, blocks=2)
+    shared = replace(bands, program=replace(bands.program, launch=launch, warnings=("left out",)))
     found = without_warnings(BANDS, OPTIONS, shared, SPILLED)
     assert found
+    assert found.program.warnings == ("left out",)
+    assert "// left out" in found.cuda
     assert found.cases == bands.cases
     assert [one.solution.start for one in found.loops] == [one.solution.start for one in bands.loops]
     assert found.program.notes[-1].startswith("the group that computes loads too: otherwise 260")

@@ -5,7 +5,7 @@ in another form.
 `retries` takes the kernel with the warnings and gives a `Retry` for each.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -14,7 +14,7 @@ from typing import Protocol
 from twill.extract.rewrite.late_loads import loaded_late
 from twill.generation.candidates import MORE_WARPS, Solve
 from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm, source
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm, warned
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
@@ -145,14 +145,15 @@ def _together(
     subtile = inputs.subtile or 1
     for form in (made, *made.others):
         if form.subtile == subtile and form.loading is not None:
-            make = partial(_with_source, form.loading)
+            make = partial(_with_source, form.loading, form.program.warnings)
             return Retry(TOGETHER, TOGETHER, make, slowest, close=SLOWER, searches=False)
     whole = making(replace(made.inputs, groups=LEAST_GROUPS, subtile=subtile), multistage=True)
     return Retry(TOGETHER, TOGETHER, whole, slowest, close=SLOWER)
 
 
-def _with_source(made: Generated, slowest: float) -> Generated:
-    return replace(made, cuda=source(made.program, made.loops))
+def _with_source(made: Generated, warnings: Sequence[str], slowest: float) -> Generated:
+    """With its CUDA, and the warnings of the form that it was lowered beside."""
+    return warned(made, *(one for one in warnings if one not in made.program.warnings))
 
 
 def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:
