@@ -146,8 +146,39 @@ def test_more_registers_than_a_thread_has_do_not_make_shared_memory_larger() -> 
         generate(replace(BANDS, shared=4096), OPTIONS)
 
 
+def searched_for(made: Generated) -> Generated:
+    """The kernel as one of which no other lowering is known."""
+    assert made.loading
+    return replace(made, loading=None)
+
+
+def test_loads_by_the_group_that_computes_need_no_search_where_they_were_lowered_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They come before all that is searched."""
+    bands = generate(BANDS, OPTIONS)
+
+    def again(*_: object) -> Generated:
+        raise AssertionError
+
+    def said(made: Generated) -> Sequence[str]:
+        return () if len(made.program.groups) == 1 else SPILLED
+
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
+    launch = replace(bands.program.launch, blocks=2)
+    shared = replace(bands, program=replace(bands.program, launch=launch, warnings=("left out",)))
+    found = without_warnings(BANDS, OPTIONS, shared, SPILLED)
+    assert found
+    assert found.program.warnings == ("left out",)
+    assert "// left out" in found.cuda
+    assert found.cases == bands.cases
+    assert [one.solution.start for one in found.loops] == [one.solution.start for one in bands.loops]
+    assert found.program.notes[-1].startswith("the group that computes loads too: otherwise 260")
+
+
 def test_more_warps_hold_tiles_that_four_spill(monkeypatch: pytest.MonkeyPatch) -> None:
-    bands, tried = generate(BANDS, OPTIONS), list[int | None]()
+    bands, tried = searched_for(generate(BANDS, OPTIONS)), list[int | None]()
 
     def again(inputs: Inputs, *_: object) -> Generated:
         tried.append(inputs.warps)
@@ -167,7 +198,7 @@ def test_more_warps_hold_tiles_that_four_spill(monkeypatch: pytest.MonkeyPatch) 
 def test_more_warps_in_half_as_many_blocks_hold_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Twice the warps in as many blocks have half the registers each. Loads by the group that computes come
     first."""
-    bands, tried = generate(BANDS, OPTIONS), list[tuple[int | None, int]]()
+    bands, tried = searched_for(generate(BANDS, OPTIONS)), list[tuple[int | None, int]]()
 
     def again(inputs: Inputs, options: GenerateOptions, *_: object) -> Generated:
         tried.append((inputs.warps, options.lowering.most_blocks))

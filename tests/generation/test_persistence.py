@@ -8,6 +8,7 @@ import pytest
 
 from tests.kernels.programs import loops, program
 from twill.diagnostics import TwillError
+from twill.generation import candidates as candidates_module
 from twill.generation import generate as module
 from twill.generation import persistence, retries, spills
 from twill.generation.built import without_warnings
@@ -33,6 +34,21 @@ SPILLED = ("4 bytes of registers are spilled, of 240 registers per thread: take 
 @pytest.fixture(scope="module")
 def gemm() -> Generated:
     return generate(GEMM, OPTIONS)
+
+
+def test_it_is_not_scheduled_where_thread_blocks_hide_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What walks over programs is compared with what shares an SM only where that does not decide."""
+    tried = list[bool | None]()
+    lowered = candidates_module._lowered  # pyright: ignore[reportPrivateUsage]
+
+    def noted(inputs: Inputs, session: Any) -> Generated:
+        tried.append(inputs.persistent)
+        return lowered(inputs, session)
+
+    monkeypatch.setattr(candidates_module, "_lowered", noted)
+    monkeypatch.setattr(persistence, "hidden_better", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    assert not walks(generate(GEMM, OPTIONS))
+    assert tried == [False]
 
 
 def walks(made: Generated) -> bool:

@@ -10,6 +10,10 @@ from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.search import Options, Progress
 from twill.pipeline import solve
+from twill.smt import search
+from twill.smt.projecting import Raised
+from twill.smt.relax import Projection
+from twill.smt.setting import Evidence, Setting
 from twill.verify import check_result
 
 PROVEN = Options(explain=False)
@@ -43,6 +47,24 @@ def test_more_iterations_in_flight_are_looked_for() -> None:
     found = solve(replace(case.problem, implementations=()), FOUND)
     assert found.solution
     assert found.solution.interval == 336
+
+
+def test_the_lower_end_is_not_raised_below_an_answer_that_is_near(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A projection that refutes what is left below it is a proof."""
+    gaps, raised = list[tuple[int, int]](), search.raise_by
+
+    def raise_by(setting: Setting, evidence: Evidence, projection: Projection) -> Raised:
+        gaps.append((evidence.high - evidence.low, evidence.high))
+        return raised(setting, evidence, projection)
+
+    monkeypatch.setattr(search, "raise_by", raise_by)
+    (case,) = cases(Inputs("tests/kernels/ttgir/masked.sm90.ttgir", arch="sm90", subtile=1))
+    problem = replace(case.problem, implementations=())
+    problem = replace(problem, limits=replace(problem.limits, groups=2))
+    found = solve(problem, FOUND)
+    assert found.solution
+    assert found.solution.interval <= 720
+    assert all(search.FAR * gap >= high for gap, high in gaps)
 
 
 @pytest.mark.parametrize(("registers", "found"), [(144, False), (160, True)])

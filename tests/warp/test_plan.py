@@ -19,12 +19,12 @@ BOUNDS = Bounds(ResourceBound("tensor", 1), RecurrenceBound(1))
 
 
 class Solver:
-    """Answers for the two loops from files; torn, or none at all, for the second one until it is asked with a
-    partition."""
+    """Answers for the two loops from files; torn, or none at all, for the second one without a partition."""
 
     def __init__(self, torn: bool) -> None:
         self.torn = torn
         self.pins: tuple[tuple[str, ...], ...] = ()
+        self.alone = 0
 
     def __call__(self, problem: Problem) -> Result:
         _, (first, second) = loops("fa_fwd_causal")
@@ -33,6 +33,7 @@ class Solver:
         if problem.together != CASES[1].problem.together:
             self.pins = tuple(pair for pair in problem.together if pair not in CASES[1].problem.together)
             return Result(second.problem, "feasible", BOUNDS, 1, second.solution)
+        self.alone += 1
         return Result(
             second.problem,
             "feasible" if self.torn else "unknown",
@@ -52,15 +53,24 @@ class Solver:
 
 
 @pytest.mark.parametrize("torn", [True, False])
-def test_a_loop_that_does_not_fit_is_solved_again(torn: bool) -> None:
+def test_a_loop_that_is_known_not_to_fit_is_solved_again(torn: bool) -> None:
     solver = Solver(torn)
-    made, scheduled = program(CASES, solver)
+    made, scheduled = program(CASES, solver, known=solver)
     assert [one.loop.path for one in scheduled] == [case.name for case in CASES]
     assert any({"add.26", "max.raised_39"} <= set(members) for members in solver.pins)
     interval = scheduled[1].solution.interval
     note = next(note for note in made.notes if note.startswith("fa_fwd_causal/for.1"))
-    assert f"interval {interval} " in note
+    assert f"interval {interval} " in note or f"interval {interval}, with no schedule alone" in note
     assert (f"instead of {interval - 100}" in note) == torn
+
+
+def test_a_loop_is_not_solved_without_its_ties() -> None:
+    """A schedule that is taken has them anyway."""
+    solver = Solver(torn=True)
+    _, scheduled = program(CASES, solver)
+    assert scheduled[1].solution == loops("fa_fwd_causal")[1][1].solution
+    assert solver.pins
+    assert not solver.alone
 
 
 def test_a_loop_that_fits_is_left_alone() -> None:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -160,6 +161,26 @@ def test_a_tile_is_read_only_as_far_as_it_is_computed() -> None:
     less = edited(made, Compute, lambda s: (s,) if s.end < SLICES or not s.begin else ())
     found = [what for what, _ in complaints(less, limits)]
     assert any("is read before all of its slices are computed" in what for what in found), found
+
+
+@pytest.mark.parametrize(
+    ("parts", "right"), [((0, 6, 7, SLICES), True), ((0, 6, SLICES), True), ((0, 6), False)]
+)
+def test_an_accumulator_may_be_overwritten_slice_by_slice(parts: tuple[int, ...], right: bool) -> None:
+    """A slice reads what is not overwritten yet; an MMA needs all of them."""
+    made, limits = program("masked"), loops("masked")[1][0].problem.limits
+    changed = list[Compute]()
+
+    def divided(it: Compute) -> tuple[Compute, ...]:
+        own = {one.register for one in it.writes} & {one.location for one in it.reads}
+        if not own or (it.begin, it.end) != (0, SLICES):
+            return (it,)
+        changed.append(it)
+        return tuple(replace(it, begin=begin, end=end) for begin, end in pairwise(parts))
+
+    found = [what for what, _ in complaints(edited(made, Compute, divided), limits)]
+    assert changed
+    assert any("is read before all of its slices are computed" in what for what in found) != right
 
 
 def test_groups_are_what_the_test_above_takes_them_for() -> None:

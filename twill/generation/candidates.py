@@ -31,7 +31,7 @@ from twill.generation.independent import independent
 from twill.generation.loop_nest import NoScheduleError
 from twill.generation.multistage import as_written, multistage
 from twill.generation.refusals import refusals
-from twill.generation.subtiles import COUNT, better, divided, matching, note
+from twill.generation.subtiles import COUNT, GAIN, better, divided, matching, note
 from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -182,7 +182,7 @@ def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[G
     inputs = replace(inputs, subtile=COUNT)
     if not better(_least_of_sm(inputs, session), before):
         return ()
-    made = _alternative(inputs, session)
+    made = _alternative(inputs, replace(session, slowest=min(session.slowest, GAIN * before)))
     if made is None or not better(cycles := pace_of_sm(made), before):
         return ()
     said = note(cycles, before)
@@ -233,14 +233,15 @@ def _spilling(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[G
 
 def _persistent_if_faster(inputs: Inputs, session: _Session, written: Generated) -> tuple[Generated, ...]:
     """The persistent kernel, where that is open and predicted to be faster than as it is `written`."""
-    from twill.generation.persistence import faster, open_to_it
+    from twill.generation.persistence import faster, hidden_better, open_to_it
 
     decided = inputs.persistent is not None or session.options.lowering.tiles is not None
+    plain = written.program, written.loops
     alone = most_blocks(session.options.lowering, written.loops[0].machine) == 1
-    if decided or alone or session.kept or not open_to_it(written.program, written.loops):
+    if decided or alone or session.kept or not open_to_it(*plain) or hidden_better(*plain):
         return ()
     other = _alternative(replace(written.inputs, persistent=True), session)
-    why = other and faster((written.program, written.loops), (other.program, other.loops))
+    why = other and faster(plain, (other.program, other.loops))
     return (noted(replace(other, form=PERSISTENT), why),) if other and why else ()
 
 
@@ -263,8 +264,11 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def attempt(tried: Sequence[Case], room: int) -> Attempt:
         return _attempt(tried, session, replace(lowering, room=room))
 
+    loaded = list[Attempt]()
+
     def loading(tried: Sequence[Case]) -> Attempt:
-        return _attempt(tried, session, replace(lowering, multistage=True))
+        loaded.append(_attempt(tried, session, replace(lowering, multistage=True)))
+        return loaded[-1]
 
     def storing(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, independent=True))
@@ -282,8 +286,13 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):
             one = independent(one, storing)
-    cuda = source(one.program, one.loops)
     inputs = replace(inputs, order=stated.order, pairs=stated.pairs)
+    slower = (other for other in loaded if other.cases == one.cases and other.loops is not one.loops)
+    apart = next((_generated(inputs, other, "") for other in slower), None)
+    return replace(_generated(inputs, one, source(one.program, one.loops)), loading=apart)
+
+
+def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:
     return Generated(
         inputs, one.program, one.loops, one.results, cuda, one.dumps, one.cases, intervals=one.intervals
     )
@@ -318,6 +327,9 @@ def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> At
         results[problem.name] = fitting(kept, problem) if kept else _searched(problem, len(found), session)
         return results[problem.name]
 
+    def known(problem: Problem) -> Result | None:
+        return solve(problem) if session.kept or _known(problem, session) else None
+
     dumps = dict[str, str]()
 
     def observe(name: str, draft: Draft) -> None:
@@ -328,7 +340,7 @@ def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> At
 
     form = LOADING if lowering.multistage else STORING if lowering.independent else SCHEDULED
     with _leaving_out(session, form):
-        made, loops = program(found, solve, lowering, observe)
+        made, loops = program(found, solve, lowering, observe, known)
         validate(made, loops[0].machine.limits)
         one = Attempt(tuple(found), made, loops, results, dumps)
         one.cycles()

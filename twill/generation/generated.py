@@ -61,6 +61,9 @@ class Generated:
     """Its other forms, which are taken where this one is wrong or ptxas spills; best first."""
     searched: tuple[Result, ...] = ()
     """The results of all searches that were made for it, which need not be made again."""
+    loading: "Generated | None" = None
+    """Its schedule, lowered so that the group that computes loads too, where that is predicted to be no
+    faster; without its CUDA."""
     intervals: Mapping[str, float] | None = None
     """Simulated machine cycles of a thread block for an iteration of each loop, by its path, if known."""
 

@@ -1,13 +1,13 @@
 """Schedules the loops of one kernel and lowers them together.
 
 Takes cases with a function that solves one; returns the program and its scheduled loops. The loops of one
-kernel share its warp groups. Where the best partition of a later loop would move a carried variable to
-another group, the loop is solved again with the carried variables pinned to their groups, and the program's
-notes state the cost. Where it has no schedule then, it is the first that is solved.
+kernel share its warp groups: a later loop is solved with the carried variables pinned to their groups. Where
+it has no schedule then, it is the first that is solved. Where it is known to be faster alone, the program's
+notes state the cost.
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from twill.diagnostics import TwillError, together
 from twill.generation.refusals import refusals
@@ -15,6 +15,7 @@ from twill.inputs import Case
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Result
+from twill.modulo.bounds import bounds
 from twill.targets import target
 from twill.warp.alignment import CarriedSplitError, Ties, aligned, ties
 from twill.warp.dataflow import Code, read, variables
@@ -27,6 +28,20 @@ from twill.warp.thread_block import fits, granted, most_alike
 from twill.whatif import Pins, limited, pinned
 
 Solve = Callable[[Problem], Result]
+
+
+def _unknown(problem: Problem) -> Result | None:
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Solver:
+    """Searches for schedules."""
+
+    solve: Solve
+    known: Callable[[Problem], Result | None] = _unknown
+    """A result that needs no search."""
+
 
 WITHHELD = (0, 1 << 13, 1 << 15, 1 << 16)
 """Bytes of shared memory that the schedules do without, by attempt: slots of channels are aligned, and there
@@ -48,30 +63,31 @@ def program(
     solve: Solve,
     options: Options | None = None,
     observe: Callable[[str, Draft], None] = lambda name, draft: None,
+    known: Callable[[Problem], Result | None] = _unknown,
 ) -> tuple[Program, tuple[Scheduled, ...]]:
-    """`observe` is called after each pass of lowering with its name. Where what the schedules keep in shared
-    memory does not fit there, the loops are scheduled again with less of it, and then with one group that
-    computes; likewise where their groups together need more registers than there are. Raises TwillError where
-    a loop has no schedule or an operation cannot be lowered; what no schedule can mend is listed at once,
-    before any is solved."""
+    """`known`: see `Solver`. `observe` is called after each pass of lowering with its name. Where what the
+    schedules keep in shared memory does not fit there, the loops are scheduled again with less of it, and
+    then with one group that computes; likewise where their groups together need more registers than there
+    are. Raises TwillError where a loop has no schedule or an operation cannot be lowered; what no schedule
+    can mend is listed at once, before any is solved."""
     targets = [_target(case) for case in cases]
     if refused := together(refusals(cases)):
         raise refused
-    options = options or Options()
+    options, solver = options or Options(), Solver(solve, known)
     for withheld in WITHHELD:
         less = [_with_less(case, withheld) for case in cases]
         try:
-            return _sharing(less, targets[0], solve, replace(options, withheld=withheld), observe)
+            return _sharing(less, targets[0], solver, replace(options, withheld=withheld), observe)
         except SharedMemoryError as short:
             if withheld == WITHHELD[-1]:
-                return _in_one_group(cases, targets[0], solve, options, observe, short)
+                return _in_one_group(cases, targets[0], solver, options, observe, short)
     raise AssertionError("no attempt was made")
 
 
 def _in_one_group(
     cases: Sequence[Case],
     target: Target,
-    solve: Solve,
+    solver: Solver,
     options: Options,
     observe: Callable[[str, Draft], None],
     short: SharedMemoryError,
@@ -82,7 +98,7 @@ def _in_one_group(
         raise short
     few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
     try:
-        return _lowered(few, target, solve, options, observe)
+        return _lowered(few, target, solver, options, observe)
     except TwillError:
         raise short from None
 
@@ -105,19 +121,19 @@ class TogetherError(NoScheduleError):
 def _sharing(
     cases: Sequence[Case],
     target: Target,
-    solve: Solve,
+    solver: Solver,
     options: Options,
     observe: Callable[[str, Draft], None],
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     """The loops with the groups that each schedule has; with the fewest where these do not go together."""
     try:
-        return _lowered(cases, target, solve, options, observe)
+        return _lowered(cases, target, solver, options, observe)
     except (TogetherError, CarriedSplitError) as refused:
         few = [replace(case, problem=limited(case.problem, groups=_FEWEST)) for case in cases]
         if all(case.problem.limits.groups <= _FEWEST for case in cases):
             raise
         try:
-            return _lowered(few, target, solve, options, observe)
+            return _lowered(few, target, solver, options, observe)
         except NoScheduleError:
             raise refused from None
 
@@ -125,12 +141,12 @@ def _sharing(
 def _lowered(
     cases: Sequence[Case],
     target: Target,
-    solve: Solve,
+    solver: Solver,
     options: Options,
     observe: Callable[[str, Draft], None],
 ) -> tuple[Program, tuple[Scheduled, ...]]:
     code, tied = _tied(cases)
-    found = _beside_each_other(code, tied, cases, solve)
+    found = _beside_each_other(code, tied, cases, solver)
     loops, notes = [one for one, _ in found], [note for _, said in found for note in said]
     module = cases[0].module
     assert module is not None
@@ -141,7 +157,7 @@ def _lowered(
 
 
 def _beside_each_other(
-    code: Code, tied: Ties, cases: Sequence[Case], solve: Solve
+    code: Code, tied: Ties, cases: Sequence[Case], solver: Solver
 ) -> list[tuple[Scheduled, list[str]]]:
     """The loops in the order of the text, with notes. Each is scheduled on the groups of those before it; one
     that has no schedule there is scheduled before them, so that they have to share its groups."""
@@ -151,7 +167,7 @@ def _beside_each_other(
         try:
             for i in order:
                 before = [one for one, _ in found.values()]
-                found[i] = _fitting(code, tied, cases[i], before, solve)
+                found[i] = _fitting(code, tied, cases[i], before, solver)
             return [found[i] for i in range(len(cases))]
         except (TogetherError, CarriedSplitError):
             left = next(i for i in order if i not in found)
@@ -198,18 +214,31 @@ def _tied(cases: Sequence[Case]) -> tuple[Code, Ties]:
 
 
 def _fitting(
-    code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], solve: Solve
+    code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], solver: Solver
 ) -> tuple[Scheduled, list[str]]:
-    """The loop with its own schedule, or solved again with tied operations in the groups of those that they
-    are tied to, and, where all need too many registers, with the same number for each group, then with no
-    more groups than the `loops` that are scheduled. Raises TogetherError where it has a schedule alone."""
-    first = result = solve(case.problem)
+    """The loop with tied operations in the groups of those that they are tied to, and, where all need too
+    many registers, with no more groups than the `loops` that are scheduled if it is as fast so, else with the
+    same number of registers for each group, then with few groups. The schedule that it has without ties is
+    searched only where it has none with them. Raises TogetherError where it has a schedule alone."""
+    problem = _partitioned(code, tied, case, aligned(code, loops, tied))
+    alone = solver.known(case.problem)
+
+    def shares(result: Result) -> bool:
+        return bool(result.solution) and _shares(code, tied, [*loops, _scheduled(case, result)])
+
+    first = alone if alone and shares(alone) else solver.solve(problem)
+    if problem == case.problem:
+        alone = first
+    elif not first.solution:
+        first = alone = alone or solver.solve(case.problem)
     if not loops:
         _scheduled(case, first)
-    for problem in _attempts(code, tied, case, loops, first):
-        if result.solution and _shares(code, tied, [*loops, _scheduled(case, result)]):
+    result, slow = first, False
+    for other, as_fast in _attempts(problem, case, loops, first) if first.solution else ():
+        if not slow and shares(result):
             break
-        result = solve(problem)
+        result = solver.solve(other)
+        slow = as_fast and not _as_fast(result, first)
     if first.solution and not result.solution:
         raise TogetherError(
             f"{case.name} has no schedule on the groups of the other loops ({result.status})",
@@ -224,24 +253,32 @@ def _fitting(
             one.loop.location,
             help="schedule for fewer (--registers, --groups), or take smaller tiles",
         )
-    return one, [] if result is first else [_cost(case, first, one, loops)]
+    free = result is alone or (alone is None and result is first)
+    return one, [] if free else [_cost(case, alone, one, loops)]
+
+
+def _as_fast(result: Result, first: Result) -> bool:
+    """Whether nothing is lost beside the loop's own schedule."""
+    return bool(result.solution and first.solution and result.solution.interval <= first.solution.interval)
 
 
 def _attempts(
-    code: Code, tied: Ties, case: Case, loops: Sequence[Scheduled], first: Result
-) -> Iterator[Problem]:
-    """Problems to solve instead of the first one, which had this result, one after the other."""
-    problem = _partitioned(code, tied, case, aligned(code, loops, tied))
-    if problem != case.problem:
-        yield problem
-    if first.solution:
-        one = _scheduled(case, first)
-        registers = most_alike(granted([one]), one)
-        if max(group.registers for group in first.solution.groups) > registers:
-            yield limited(problem, registers=registers)
+    problem: Problem, case: Case, loops: Sequence[Scheduled], first: Result
+) -> Iterator[tuple[Problem, bool]]:
+    """Problems to solve instead of the first one, which had this result, one after the other, and whether the
+    next ones are to be solved unless this one is as fast. (With few registers for each group most problems
+    have no schedule, which takes long to find out.)"""
+    if first.problem.together != problem.together:
+        yield problem, False
     most = max((len(one.solution.groups) for one in loops), default=_FEWEST)
-    fewer = (min(problem.limits.groups, most + more) for more in (0, 1))
-    yield from (limited(problem, groups=groups) for groups in fewer)
+    few, more = (limited(problem, groups=min(problem.limits.groups, most + n)) for n in (0, 1))
+    one = _scheduled(case, first)
+    registers = most_alike(granted([one]), one)
+    if max(group.registers for group in one.solution.groups) > registers:
+        yield few, True
+        yield limited(problem, registers=registers), False
+    yield few, False
+    yield more, False
 
 
 def _shares(code: Code, tied: Ties, loops: Sequence[Scheduled]) -> bool:
@@ -252,11 +289,14 @@ def _shares(code: Code, tied: Ties, loops: Sequence[Scheduled]) -> bool:
         return False
 
 
-def _cost(case: Case, first: Result, one: Scheduled, loops: Sequence[Scheduled]) -> str:
-    """What it costs that a loop does not have its own schedule."""
-    alone = f"instead of {first.solution.interval}" if first.solution else "with no schedule found otherwise"
+def _cost(case: Case, alone: Result | None, one: Scheduled, loops: Sequence[Scheduled]) -> str:
+    """What it costs that a loop does not have its own schedule, where that is known."""
+    if alone is None:
+        instead = f", at least {bounds(case.problem).value} alone"
+    else:
+        instead = f" instead of {alone.solution.interval}" if alone.solution else ", with no schedule alone"
     reason = "it shares the groups of other loops" if loops else "its results are used together"
-    return f"{case.name}: interval {one.solution.interval} {alone}, so that {reason}"
+    return f"{case.name}: interval {one.solution.interval}{instead}, so that {reason}"
 
 
 def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]) -> Problem:

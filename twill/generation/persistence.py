@@ -44,6 +44,11 @@ def open_to_it(made: Program, loops: Sequence[Scheduled]) -> bool:
     )
 
 
+def hidden_better(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether several thread blocks that share an SM hide what tiles in flight do not (see `faster`)."""
+    return made.resident_blocks > 1 and (gathers(made, loops) or not _keeps_up(made, loops))
+
+
 def _communicates(function: Function) -> bool:
     """Whether a program may wait for what another one writes: it uses the result of an atomic operation, or
     loops for as long as a condition holds."""
@@ -77,8 +82,7 @@ def faster(plain: Lowered, walking: Lowered) -> str | None:
     blocks = plain[0].resident_blocks
     fewer = walking[0].tiles_in_flight < blocks
     uneven = kept_as_grid(*plain, blocks, walking[0].tiles_in_flight)
-    shared = blocks > 1 and (gathers(*plain) or not _keeps_up(*plain))
-    if persistent >= alone or fewer or uneven or shared:
+    if persistent >= alone or fewer or uneven or hidden_better(*plain):
         return None
     return (
         f"made persistent: a tile of {tiles_in_flight.TRIPS} iterations every {persistent:.0f} cycles"

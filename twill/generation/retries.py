@@ -5,7 +5,7 @@ in another form.
 `retries` takes the kernel with the warnings and gives a `Retry` for each.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from math import inf
@@ -14,7 +14,7 @@ from typing import Protocol
 from twill.extract.rewrite.late_loads import loaded_late
 from twill.generation.candidates import MORE_WARPS, Solve
 from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm
+from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm, warned
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
@@ -114,16 +114,17 @@ def retries(
 
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
+    together = _together(inputs, options, made, making, SLOWER * before)
+    if together and not together.searches:
+        yield together
     if inputs.subtile is None and made.subtile == 1:
         divided = making(replace(made.inputs, subtile=COUNT), made.program.resident_blocks)
         why = f"rows are divided into {COUNT} sub-tiles"
         yield Retry(f"{COUNT} sub-tiles", why, divided, before)
     if inputs.registers is not None:
         return
-    if options.lowering.multistage is None and inputs.groups is None and _loads_apart(made):
-        whole = replace(made.inputs, groups=LEAST_GROUPS, subtile=inputs.subtile or 1)
-        together = making(whole, multistage=True)
-        yield Retry(TOGETHER, TOGETHER, together, SLOWER * before, close=SLOWER)
+    if together and together.searches:
+        yield together
     yield from _coarser(inputs, made, making, SLOWER * before)
     yield from _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
     if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
@@ -132,6 +133,27 @@ def retries(
     if _loads_early(made):
         late = making(replace(made.inputs, late_loads=True))
         yield Retry("loads behind loops", LATE, late, SLOWER * before)
+
+
+def _together(
+    inputs: Inputs, options: GenerateOptions, made: Generated, making: _Making, slowest: float
+) -> Retry | None:
+    """Whole tiles, or the sub-tiles that are given, with loads by the group that computes: in a schedule that
+    was lowered so before, or in one that is searched for. None where that is of no use, or decided."""
+    if options.lowering.multistage is not None or inputs.groups is not None or not _loads_apart(made):
+        return None
+    subtile = inputs.subtile or 1
+    for form in (made, *made.others):
+        if form.subtile == subtile and form.loading is not None:
+            make = partial(_with_source, form.loading, form.program.warnings)
+            return Retry(TOGETHER, TOGETHER, make, slowest, close=SLOWER, searches=False)
+    whole = making(replace(made.inputs, groups=LEAST_GROUPS, subtile=subtile), multistage=True)
+    return Retry(TOGETHER, TOGETHER, whole, slowest, close=SLOWER)
+
+
+def _with_source(made: Generated, warnings: Sequence[str], slowest: float) -> Generated:
+    """With its CUDA, and the warnings of the form that it was lowered beside."""
+    return warned(made, *(one for one in warnings if one not in made.program.warnings))
 
 
 def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:

@@ -58,7 +58,8 @@ def raise_by(setting: Setting, evidence: Evidence, projection: Projection) -> Ra
 
 def _lowest_refuted(setting: Setting, evidence: Evidence, projection: Projection) -> Refutation | None:
     low, most = evidence.low, setting.in_flight
-    (probe,) = _probes(setting, projection, (low,), lambda _: most, WORK)
+    work = WORK if setting.options.proofs else FIRST_WORK
+    (probe,) = _probes(setting, projection, (low,), lambda _: most, work)
     return _refutation(setting, projection, low, most, probe)
 
 

@@ -217,9 +217,19 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
         evidence, agenda = _descended(setting, evidence, agenda)
-        while pending and evidence.open:
+        while pending and evidence.open and not _near(setting, evidence):
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
     return evidence
+
+
+def _near(setting: Setting, evidence: Evidence) -> bool:
+    """So little is left below an answer that nobody wants proven that raising the lower end spares less than
+    it takes."""
+    return not setting.options.proofs and evidence.best is not None and not _far(evidence)
+
+
+def _far(evidence: Evidence) -> bool:
+    return FAR * (evidence.high - evidence.low) >= evidence.high
 
 
 def _first(setting: Setting, evidence: Evidence) -> Evidence:
@@ -321,10 +331,9 @@ def _never(setting: Setting, evidence: Evidence) -> bool:
 
 def _enough(setting: Setting, evidence: Evidence, agenda: _Agenda) -> bool:
     """There is an answer, every interval below it was tried, and nobody wants a proof."""
-    low, high = evidence.low, evidence.high
     if setting.options.proofs or evidence.best is None or not setting.problem.monotone or not agenda.tried:
         return False
-    return _floor(evidence, agenda) >= high and (agenda.stage != "few" or FAR * (high - low) < high)
+    return _floor(evidence, agenda) >= evidence.high and (agenda.stage != "few" or not _far(evidence))
 
 
 def _again(agenda: _Agenda, evidence: Evidence) -> tuple[_Agenda, Time]:

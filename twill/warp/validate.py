@@ -301,15 +301,22 @@ def _statement(program: Program, group: WarpProgram, statement: Statement) -> It
 
 
 def _sliced(program: Program, statements: Sequence[Statement]) -> Iterable[Complaint]:
-    """Tiles that are computed in slices are read only as far as they are computed."""
+    """Tiles that are computed in slices are read only as far as they are computed. An operation that
+    overwrites what it reads (an accumulator that it rescales) reads of it what is not overwritten yet."""
     made = dict[tuple[Register, Iteration], int]()
     for statement in statements:
         if not isinstance(statement, (Compute, MmaIssue, ProducerStore)):
             continue
         iteration = statement.at.iteration
         through = statement.end if isinstance(statement, Compute) else SLICES
+        own = (
+            {write.register: statement.begin for write in statement.writes}
+            if isinstance(statement, Compute)
+            else {}
+        )
         for register in registers(effects(statement).reads):
-            if made.get((register, iteration), SLICES) < through:
+            before = made.get((register, iteration), SLICES)
+            if before < through and own.get(register) != before:
                 where = program.op(statement.ops[-1]).location if statement.ops else None
                 yield f"{register.variable} is read before all of its slices are computed", where
         if isinstance(statement, Compute):
