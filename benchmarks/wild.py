@@ -38,7 +38,7 @@ from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.launch.build import build
 from twill.pipeline import solve
-from twill.simulate.check import grid_arguments
+from twill.simulate.check import grid_arguments, walkable
 from twill.simulate.compare import compare, scalars
 
 SEEDS = 12
@@ -235,9 +235,10 @@ def compared(program: Program) -> str:
     """The largest relative error of what the kernel writes, beside its TTGIR executed as it stands; of a
     persistent kernel one tile, since others may write to the same places with these arguments."""
     numbers = {**scalars(program.function, {}), **dict.fromkeys(grid_arguments(program), 1)}
+    place = walkable(program, numbers, PLACE)
     try:
         for seed in range(SEEDS):
-            found = [one for one in compare(program, numbers, PLACE, seed) if one.changed]
+            found = [one for one in compare(program, numbers, place, seed) if one.changed]
             if found:
                 worst = max(found, key=lambda one: one.error)
                 return (

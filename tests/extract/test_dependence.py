@@ -14,6 +14,7 @@ from twill.extract.dependence.build import graph
 from twill.extract.dependence.loops import loops
 from twill.extract.dependence.simplify import ALL_RULES, fused
 from twill.extract.reader.ttgir import read
+from twill.inputs import Inputs, cases
 from twill.ir.graph import Edge, Graph
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples" / "ttgir").glob("*.ttgir"))
@@ -421,3 +422,15 @@ def test_attention_has_the_nodes_that_the_paper_draws(name: str, plain: int, sim
     whole = tuple(rule for rule in ALL_RULES if rule not in ("ffma", "stream_rmw", "stream_store"))
     assert [len(found.nodes) for found in graphs(path, whole)] == [plain]
     assert [len(found.nodes) for found in graphs(path, ALL_RULES)] == [simplified]
+
+
+def test_what_is_chosen_for_the_next_iteration_is_loaded_in_this_one() -> None:
+    """The choice between what was loaded and what there was belongs to the load that reads it an iteration
+    later; it is executed before, so the load of what it chooses comes first in each iteration."""
+    (case,) = cases(Inputs("tests/kernels/ttgir/peeked_rows.sm90.ttgir", arch="sm90"))
+    found = {
+        edge.distance
+        for edge in case.graph.edges
+        if edge.src.startswith("load.number") and edge.dst.startswith("load.y")
+    }
+    assert found == {0, 1}

@@ -2120,6 +2120,44 @@ def modulated(
 
 
 @triton.jit
+def peeked(
+    a, b, c, pages, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b[pages]: which page comes next is loaded an iteration ahead, where there is one."""
+    row, col, ks = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, tl.arange(0, BLOCK_K)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    page = tl.load(pages)
+    for k in range(0, K, BLOCK_K):
+        now = page
+        if k + BLOCK_K < K:
+            page = tl.load(pages + (k + BLOCK_K) // BLOCK_K)
+        x = tl.load(a + m[:, None] * K + (k + ks)[None, :])
+        y = tl.load(b + (now * BLOCK_K + ks)[:, None] * N + n[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def peeked_rows(
+    a, b, c, rows, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b[rows]: the same with the number of each row."""
+    row, col, ks = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, tl.arange(0, BLOCK_K)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    number = tl.load(rows + ks)
+    for k in range(0, K, BLOCK_K):
+        now = number
+        if k + BLOCK_K < K:
+            number = tl.load(rows + k + BLOCK_K + ks)
+        x = tl.load(a + m[:, None] * K + (k + ks)[None, :])
+        y = tl.load(b + now[:, None] * N + n[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def leafed(
     a, b, c, pages, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2813,6 +2851,8 @@ TWILL = {
     },
     "continued": {**HALF, **SIZES, "split": "i32:16", **TILE, "FACTOR": 1.0},
     "halves": {**HALF, **SIZES, **TILE},
+    "peeked": {**HALF, "pages": "*i32:16", **SIZES, **TILE, "num_warps": 4},
+    "peeked_rows": {**HALF, "rows": "*i32:16", **SIZES, **TILE, "num_warps": 4},
     "modulated": {**HALF, "weights": "*fp16:16", **SIZES, **TILE},
     "distant": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
@@ -3309,6 +3349,7 @@ VARIANTS = {
     "gauged": ("gauged", {}),
     "halves": ("halves", {}),
     "modulated": ("modulated", {}),
+    "peeked": ("peeked", {}),
     "paged": ("paged", {}),
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),

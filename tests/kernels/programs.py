@@ -63,6 +63,7 @@ FORMS = (
         "prefixes",
         "halves",
         "modulated",
+        "peeked",
         "every_other",
         "leafed",
         "narrowed",

@@ -54,6 +54,19 @@ def test_loops_in_loops_run_few_times() -> None:
     assert 1 < max(counts) < 50
 
 
+def test_a_kernel_that_walks_over_many_tiles_is_one_of_many_programs(tmp_path: Path) -> None:
+    """Their number is a constant: each of two programs would compute thousands of tiles."""
+    assert {trial.grid["grid.x"] for trial in trials(program("alternating"))} == {2}
+    text = Path("tests/kernels/ttgir/alternating.sm90.ttgir").read_text()
+    many = re.sub(r"%3 = arith.muli %rows_4, %2 : i32", "%3 = arith.constant 4096 : i32", text)
+    assert many != text
+    (tmp_path / "many.ttgir").write_text(many)
+    inputs = Inputs(str(tmp_path / "many.ttgir"), arch="sm90")
+    made = generate(inputs, GenerateOptions(time_limit=10, check=False)).program
+    assert {trial.grid["grid.x"] for trial in trials(made)} == {256}
+    assert max(sum(filter(None, trial.trips)) for trial in trials(made)) < 100
+
+
 def test_sizes_are_full_and_ragged() -> None:
     sizes = {trial.numbers["K"] for trial in trials(program("gemm"))}
     assert {size % 64 for size in sizes} > {0}

@@ -314,3 +314,11 @@ def test_stores_from_one_slot_are_ranked_as_measured() -> None:
     ]
     assert cycles == sorted(cycles)
     assert cycles[1] > 1.01 * cycles[0]
+
+
+def test_an_iteration_is_counted_by_an_operation_that_always_waits() -> None:
+    """The one group that computes has an MMA alone, for whose operands it waits each time."""
+    one, made = loops("peeked")[1], program("peeked")
+    (found,) = predict(made, one).loops.values()
+    assert found.marker.startswith("dot")
+    assert found.interval >= one[0].solution.interval

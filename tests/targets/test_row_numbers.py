@@ -7,7 +7,11 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
+from twill.diagnostics import TwillError
 from twill.emulate.check import check
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
+from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.targets import target
 from twill.targets.cuda.fragments import Fragment
@@ -65,3 +69,11 @@ def _value(text: str, thread: int, copy: int) -> int:
     """Of C, by Python's division of what is not negative."""
     plain = text.replace("thread.index", str(thread)).replace("i_", str(copy)).replace("/", "//")
     return int(eval(plain))
+
+
+def test_numbers_that_the_group_that_loads_keeps_are_refused_at_the_line_that_needs_them() -> None:
+    """Each thread keeps one of them, and copies from rows whose numbers others keep."""
+    inputs = Inputs("tests/kernels/ttgir/peeked_rows.sm90.ttgir", arch="sm90")
+    with pytest.raises(TwillError, match=r"number_[0-9]+ lies in other threads") as caught:
+        generate(inputs, GenerateOptions(time_limit=10, check=False))
+    assert caught.value.location is not None

@@ -21,7 +21,7 @@ from twill.ir.checked import CheckedRun
 from twill.ir.program import Program
 from twill.launch.build import RUNTIME, SOURCE
 from twill.launch.describe import manifest
-from twill.simulate.check import GRIDS, Grid, Trial, on_a_grid_apart, trials
+from twill.simulate.check import GRIDS, WIDER, Grid, Trial, on_a_grid_apart, trials
 from twill.warp.tasks import Scheduled
 
 BUDGET = 150_000
@@ -116,14 +116,16 @@ def chosen(program: Program) -> list[Trial]:
 
 def _request(program: Program, trial: Trial, grid: Grid) -> Request:
     """All programs of the grid of a kernel that walks over it; of another kernel one alone, or the two of
-    a cluster, in a grid that is no larger than that needs."""
+    a cluster, in a grid that is no larger than that needs, or than its loops (`check.WIDER`)."""
     if walks(program.function):
         return Request(trial.numbers, grid)
     x, y, z = (trial.grid[f"pid.{axis}"] for axis in "xyz")
+    wide = trial.grid["grid.x"] if trial.grid["grid.x"] in WIDER else 0
     if not program.clustered:
-        return Request(trial.numbers, (x + 1, y + 1, z + 1), ((x, y, z),))
+        return Request(trial.numbers, (max(x + 1, wide), y + 1, z + 1), ((x, y, z),))
     first = x // 2 * 2
-    return Request(trial.numbers, (first + 2, y + 1, z + 1), ((first, y, z), (first + 1, y, z)))
+    programs = ((first, y, z), (first + 1, y, z))
+    return Request(trial.numbers, (max(first + 2, wide), y + 1, z + 1), programs)
 
 
 def _build(program: Program, loops: Sequence[Scheduled], cuda: str, kept: Path | None) -> Build:

@@ -45,6 +45,12 @@ PLACES = 9
 PITCHES = (4112, 4208, 4336, 4400, 4432, 4528, 4624, 4688)
 """Strides: 16 times primes, so that rows of tiles that are stored never meet."""
 
+PROGRAMS = 2
+"""Of a grid, along x and along y."""
+WIDER = (2**8, 2**16)
+"""Programs along x where a loop over tiles runs too often, whatever the sizes, in one of two: kernels that
+walk over the grid by themselves, of sizes that are constants. One is executed, whatever their number."""
+
 Grid = tuple[int, int, int]
 GRIDS = ((2, 2, 1), (1, 2, 2), (2, 1, 2), (2, 1, 1), (1, 2, 1), (1, 1, 2))
 """Of kernels whose thread blocks walk over the grid."""
@@ -202,9 +208,16 @@ def trials(program: Program) -> tuple[Trial, ...]:
     that count; a middle one where every size has it. Of a loop that runs oftener, or as often as memory
     says, the smallest size."""
     roles = _Roles.of(program.function)
-    tried = {
-        size: trial for size in _sizes(program, roles) if (trial := _trial(program, roles, size, EXTENTS[0]))
-    }
+    sizes = _sizes(program, roles)
+    least = next(
+        (trial for size in sizes if size and (trial := _trial(program, roles, size, EXTENTS[0]))), None
+    )
+    programs = walkable(program, least.numbers, least.grid)["grid.x"] if least else PROGRAMS
+
+    def tried_with(size: int, extent: int, pid: int = 0) -> Trial | None:
+        return _trial(program, roles, size, extent, pid, programs)
+
+    tried = {size: trial for size in sizes if (trial := tried_with(size, EXTENTS[0]))}
     few = [trial for trial in tried.values() if all((count or 0) <= IN_ALL for count in trial.trips)]
     candidates = few if any(map(any, (trial.trips for trial in few))) else list(tried.values())
     more = [
@@ -229,7 +242,7 @@ def trials(program: Program) -> tuple[Trial, ...]:
     ragged = [
         trial
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
-        if (trial := _trial(program, roles, size, extent, pid))
+        if (trial := tried_with(size, extent, pid))
     ]
     placed = [_placed(program, trial) for trial in [*chosen, *ragged]]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
@@ -248,7 +261,11 @@ def _placed(program: Program, trial: Trial) -> Trial:
     if writes(function, values, memory, trial.grid):
         return trial
     for axis, place in product("yxz", range(1, PLACES)):
-        grid = {**trial.grid, f"pid.{axis}": place, f"grid.{axis}": PLACES}
+        grid = {
+            **trial.grid,
+            f"pid.{axis}": place,
+            f"grid.{axis}": max(PLACES, trial.grid[f"grid.{axis}"]),
+        }
         if writes(function, values, memory, grid):
             return _counted(program, trial.numbers, grid)
     return trial
@@ -272,7 +289,9 @@ def _sizes(program: Program, roles: _Roles) -> list[int]:
     )
 
 
-def _trial(program: Program, roles: _Roles, size: int, extent: int, pid: int = 0) -> Trial | None:
+def _trial(
+    program: Program, roles: _Roles, size: int, extent: int, pid: int = 0, programs: int = PROGRAMS
+) -> Trial | None:
     """One with these sizes; None where no launch can have them."""
     function = program.function
     numbers = dict[str, float]()
@@ -290,10 +309,27 @@ def _trial(program: Program, roles: _Roles, size: int, extent: int, pid: int = 0
                 if arg.id in roles.limits
                 else next(pitches)
             )
-    grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
+    grid = {"pid.x": pid, "pid.y": pid, "pid.z": 0, "grid.x": programs, "grid.y": PROGRAMS, "grid.z": 1}
     least = {**grid, "grid.x": pid + 1, "grid.y": pid + 1}  # as the PTX is executed
     numbers = without_zeros(function, numbers, (grid, least), roles.limits - roles.bounds)
     return _counted(program, numbers, grid) if _described(function, numbers, grid) else None
+
+
+def walkable(program: Program, numbers: Mapping[str, float], grid: Mapping[str, int]) -> Mapping[str, int]:
+    """The grid, or the first with so many more programs (WIDER) that the loops around pipelined ones run a
+    few times; as it is where their number does not matter."""
+    inside = _loops(program)
+    around = [
+        op
+        for op in program.function.walk()
+        if role(op) == "for" and any(one is loop for one in op.inner() for loop in inside)
+    ]
+    for programs in (grid["grid.x"], *WIDER):
+        wide = {**grid, "grid.x": programs}
+        found = [_count(program, op, numbers, wide) for op in around]
+        if all(one is None or one.total <= IN_ALL for one in found):
+            return wide
+    return grid
 
 
 def _described(function: Function, numbers: Mapping[str, float], grid: Mapping[str, int]) -> bool:

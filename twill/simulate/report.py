@@ -7,7 +7,7 @@ stands for a cycle).
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 
 from twill.simulate.times import Event, Run, Transfer
@@ -55,14 +55,21 @@ def steady(events: Sequence[Event], loop: int, trips: int) -> Steady:
 
 
 def _marker(events: Sequence[Event]) -> str:
-    """The first operation of a group that computes, on the unit that works most."""
-    computing = {event.name for event in events if event.track.startswith("group") and not event.waited}
+    """The first operation of a group that computes, on the unit that works most: one that starts without
+    waiting now and then, where there is one."""
+    grouped = [event for event in events if event.track.startswith("group")]
+    at_once = {event.name for event in grouped if not event.waited}
+    return _busiest(events, at_once) or _busiest(events, {event.name for event in grouped}) or grouped[0].name
+
+
+def _busiest(events: Sequence[Event], names: Set[str]) -> str:
+    """The first of some operations on the unit that they take longest; empty where they take none."""
     taken, first = Counter[str](), dict[str, str]()
     for event in sorted(events, key=lambda event: event.begin):
-        if event.name in computing and not event.track.startswith("group"):
+        if event.name in names and not event.track.startswith("group"):
             taken[event.track] += event.end - event.begin  # pyright: ignore
             first.setdefault(event.track, event.name)
-    return first[max(sorted(taken), key=lambda unit: taken[unit])]
+    return first[max(sorted(taken), key=lambda unit: taken[unit])] if taken else ""
 
 
 def lines(name: str, found: Steady, interval: int) -> list[str]:

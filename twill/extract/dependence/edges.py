@@ -57,11 +57,13 @@ class Edges:
 
     def _carried_scalars(self) -> Iterator[Edge]:
         """To the node that a folded operation belongs to from all else that it is made from, where that node
-        is one of these, and no user: what is computed for the next iteration alone."""
+        is one of these, and no user, or uses it in the next iteration: what is computed for that alone."""
         nodes = {op.index: op for op in self.nodes.ops}
+        yielded = {one.yielded.id for one in self.body.loop.carried}
         for op in self.body.ops:
             home = nodes.get(self.nodes.users.get(op.index, op.index))
-            if home is not None and home.index <= op.index:
+            passed_on = any(result.id in yielded for result in op.results)
+            if home is not None and home is not op and (passed_on or home.index <= op.index):
                 yield from self._made_from(op, home)
 
     def _made_from(self, op: Op, home: Op) -> Iterator[Edge]:

@@ -291,11 +291,15 @@ def _copied(
 
 
 def _loading(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> Loading:
-    """A load through registers."""
+    """A load through registers. Raises TwillError where a thread would need addresses that other threads
+    have."""
     scope, (op, tensor) = _computed(emitter, it, load), loaded_tile(emitter, it, load)
     slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
     own = emitter.kept_offsets.get(op.index, Kept())
-    return loading(scope, op, units_of(emitter, op, tensor, load), own, slot)
+    try:
+        return loading(scope, op, units_of(emitter, op, tensor, load), own, slot)
+    except ValueError as problem:
+        raise refuse(emitter.program, op, str(problem)) from problem
 
 
 def _first_stored(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> list[str]:

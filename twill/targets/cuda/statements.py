@@ -175,9 +175,12 @@ def _copy(
     found = next(
         v for op in emitter.program.function.walk() for v in (*op.operands, *op.results) if v.id == value
     )
-    if isinstance(found.type, Tensor):
-        return written(found.type, variable(register), scope.elements(found))
-    return [f"{variable(register)} = {scope.scalar(found)};"]
+    if not isinstance(found.type, Tensor):
+        return [f"{variable(register)} = {scope.scalar(found)};"]
+    if scope.narrow:
+        scope.assigned(found, variable(register), scope.elements(found))
+        return scope.lines
+    return written(found.type, variable(register), scope.elements(found))
 
 
 def _local_load(emitter: Emitter, it: LocalLoad) -> list[str]:
