@@ -34,7 +34,7 @@ from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
 from twill.launch.one_at_a_time import Aside, alone
 
-RETRIES = 5
+RETRIES = 2
 """Time limits for each loop after which no other kernel is searched for ..."""
 FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
