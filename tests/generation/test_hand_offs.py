@@ -1,6 +1,7 @@
 """Problems that count what hand-offs between groups cost."""
 
 from collections.abc import Sequence
+from math import inf
 
 import pytest
 
@@ -116,8 +117,12 @@ def test_they_are_counted_where_there_is_no_other_schedule() -> None:
     assert fastest(found, attempt) is first
 
 
-def test_each_loop_is_taken_as_it_is_fastest(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first with hand-offs counted, the second without: what is known of both makes a third attempt."""
+@pytest.mark.parametrize(("slowest", "tried"), [(inf, True), (5e4, True), (4.9e4, False)])
+def test_each_loop_is_taken_as_it_is_fastest(
+    monkeypatch: pytest.MonkeyPatch, slowest: float, tried: bool
+) -> None:
+    """The first with hand-offs counted, the second without: what is known of both makes a third attempt,
+    unless that takes too long."""
     found, first = attempted("fa_fwd_causal.sm100")
     made = list[tuple[bool, ...]]()
     times: dict[tuple[bool, ...], tuple[float, ...]] = {
@@ -136,10 +141,11 @@ def test_each_loop_is_taken_as_it_is_fastest(monkeypatch: pytest.MonkeyPatch) ->
         return dict(zip(paths, taken, strict=True))
 
     monkeypatch.setattr(Attempt, "intervals", property(intervals))
-    best = fastest(found, attempt)
-    assert made[-1] == (True, False)
-    assert best.cycles() == 5e4
-    assert "each loop as it is fastest" in best.program.notes[-1]
+    assert first.program.resident_blocks == 1
+    best = fastest(found, attempt, slowest)
+    assert (made[-1] == (True, False)) == tried
+    assert best.cycles() == (5e4 if tried else 6e4)
+    assert ("each loop as it is fastest" in "".join(best.program.notes)) == tried
 
 
 def test_an_attempt_is_predicted_once(monkeypatch: pytest.MonkeyPatch) -> None:

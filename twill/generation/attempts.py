@@ -121,7 +121,7 @@ def fastest(
     for label, cases in ((UPDATES, moved), (AHEAD, others), (DIVIDED, divided), (HANDED, handed)):
         if cases and (other := _faster(best, cases, recorded, limit=limit)) is not best:
             best, what = other, label
-    if (each := _best_of_each(made)) and (other := _faster(best, each, attempt)) is not best:
+    if (each := _best_of_each(made, limit)) and (other := _faster(best, each, attempt)) is not best:
         best, what = other, EACH
     for name in names[1:]:
         best = _faster(best, tuple(_implemented(case, name) for case in best[0].cases), attempt)
@@ -150,11 +150,14 @@ def _faster(
         return best
 
 
-def _best_of_each(made: Sequence[Attempt]) -> tuple[Case, ...] | None:
-    """The loops, each as in the attempt that is fastest in it, where no attempt is in all."""
+def _best_of_each(made: Sequence[Attempt], limit: float) -> tuple[Case, ...] | None:
+    """The loops, each as in the attempt that is fastest in it, where no attempt is in all, and they take no
+    more than `limit` cycles so."""
     if len(made) < 2 or len(made[0].loops) < 2:
         return None
     cycles = [one.of_loops() for one in made]
+    if sum(map(min, zip(*cycles, strict=True))) > limit:
+        return None
     chosen = [min(range(len(made)), key=lambda i: cycles[i][loop]) for loop in range(len(made[0].loops))]
     return tuple(made[i].cases[loop] for loop, i in enumerate(chosen)) if len(set(chosen)) > 1 else None
 
