@@ -53,8 +53,8 @@ PARTS = ("cvt.rna.tf32.f32", "%laneid", "max.NaN.f32", "div.full.f32", "cvt.rzi.
 """Of the PTX that must be there."""
 MOST = 256
 """Values of a case: all in one block, one for each thread."""
-FLUSHED = ("math.log", "math.log2")
-"""Their instruction takes subnormal operands as 0, as Triton's do (lg2.approx.ftz)."""
+FLUSHED = ("math.log", "math.log2", "math.sqrt")
+"""Their instruction takes subnormal operands as 0, as Triton's do (lg2.approx.ftz, sqrt.approx.ftz)."""
 CALLS = ("math.sin : f64", "math.cos : f64", "math.tan : f64", "math.powf : f64")
 CALLED = ("__nv_sin", "__nv_cos", "__nv_tan", "__nv_pow")
 """nvcc calls a function for these; the emulator executes no calls."""
