@@ -2158,6 +2158,23 @@ def peeked_rows(
 
 
 @triton.jit
+def confined(
+    a, b, c, M, N, K, stride, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b.T in small tiles, whose last rows and columns are those of the matrix, in 64 bits."""
+    row, col, ks = tl.program_id(0) * BLOCK_M, tl.program_id(1) * BLOCK_N, tl.arange(0, BLOCK_K)
+    m, n = row + tl.arange(0, BLOCK_M), col + tl.arange(0, BLOCK_N)
+    last = tl.minimum(n, N - 1)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for k in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (k + ks)[None, :])
+        y = tl.load(b + (k + ks)[:, None] + last[None, :] * K)
+        acc = tl.dot(x, y, acc)
+    to = c + tl.minimum(m[:, None].to(tl.int64), M - 1) * stride + last[None, :].to(tl.int64)
+    tl.store(to, acc.to(tl.float16), (m < M)[:, None] & (n < N)[None, :])
+
+
+@triton.jit
 def leafed(
     a, b, c, pages, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2853,6 +2870,7 @@ TWILL = {
     "halves": {**HALF, **SIZES, **TILE},
     "peeked": {**HALF, "pages": "*i32:16", **SIZES, **TILE, "num_warps": 4},
     "peeked_rows": {**HALF, "rows": "*i32:16", **SIZES, **TILE, "num_warps": 4},
+    "confined": {**HALF, **SIZES, "stride": "i32:16", "BLOCK_M": 16, "BLOCK_N": 16, "BLOCK_K": 128, "num_warps": 4},
     "modulated": {**HALF, "weights": "*fp16:16", **SIZES, **TILE},
     "distant": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
@@ -3349,6 +3367,7 @@ VARIANTS = {
     "gauged": ("gauged", {}),
     "halves": ("halves", {}),
     "modulated": ("modulated", {}),
+    "confined": ("confined", {}),
     "peeked": ("peeked", {}),
     "paged": ("paged", {}),
     "astride": ("astride", {}),

@@ -63,6 +63,7 @@ FORMS = (
         "prefixes",
         "halves",
         "modulated",
+        "confined",
         "peeked",
         "every_other",
         "leafed",

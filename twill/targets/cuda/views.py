@@ -43,15 +43,20 @@ def _map(
 ) -> Form:
     """A view of a tile in a linear layout, by which element of the operand each of its elements is."""
     form = scope.form(op.operands[0])
+    known = any(literal(value.type) for value in (op.operands[0], op.result))
+    # a formula is also evaluated in coordinates of an exact layout, behind a conversion
     if (
         not callable(form)
         or isinstance(form, Transposed)
-        or not any(literal(value.type) for value in (op.operands[0], op.result))
+        or not (known or (otherwise is None and not isinstance(form, Held)))
     ):
         return form if otherwise is None else otherwise
-    elements = form
+    elements, result = form, op.result.type
+    assert isinstance(result, Tensor)
 
     def seen(one: AnyPoint) -> str:
+        if not known and len(one.shape if isinstance(one, linear_tiles.Point) else ()) != len(result.shape):
+            return elements(one)
         if isinstance(one, linear_tiles.Point) or otherwise is _nowhere:
             return elements(source(linear_point(one)))
         if otherwise is None:
