@@ -123,7 +123,7 @@ def _launch(form: Form, case: Case, options: Values) -> Callable[..., Any]:
 
 
 def _compile(launches: Sequence[Callable[..., Any]]) -> None:
-    """Compile all of them in parallel, if this version of Triton can. An error is raised again by the launch."""
+    """Compile all of them in parallel, if this version of Triton can. The launch raises errors again."""
     import triton
 
     mode = getattr(triton, "AsyncCompileMode", None)
