@@ -428,6 +428,7 @@ def test_what_is_chosen_for_the_next_iteration_is_loaded_in_this_one() -> None:
     """The choice between what was loaded and what there was belongs to the load that reads it an iteration
     later; it is executed before, so the load of what it chooses comes first in each iteration."""
     (case,) = cases(Inputs("tests/kernels/ttgir/peeked_rows.sm90.ttgir", arch="sm90"))
+    assert case.graph
     found = {
         edge.distance
         for edge in case.graph.edges
