@@ -20,7 +20,7 @@ from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
-from twill.generation.retries import Retry, retries
+from twill.generation.retries import LONGEST, Retry, retries
 from twill.generation.spills import (
     LEAN,
     Compiled,
@@ -38,9 +38,6 @@ RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
 FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
-LONGEST = 24.0
-"""Seconds of a time limit that count for these: two minutes for each loop. (Causal attention with tiles of
-128 x 128 and two loops was searched for 14 minutes, 60 s a search, and spilled 40 bytes in the end.)"""
 
 
 def built(

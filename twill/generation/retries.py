@@ -36,6 +36,10 @@ ROWS = 16
 """Rows of an MMA that a warp has."""
 FEWER = (0, 16, 32)
 """Registers below the first number that is tried, by attempt."""
+LONGEST = 24.0
+"""Seconds of a time limit that count: what a search for another kernel has for each loop, and by which all of
+them are limited. (Causal attention with tiles of 128 x 128 and two loops was searched for 14 minutes, 60 s a
+search, and spilled 40 bytes in the end.)"""
 SLOWER = 1.5
 """How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
 is taken to be better (estimate)."""
@@ -97,7 +101,8 @@ def retries(
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
     its other forms come first, which need no search. Problems that were solved already are not solved
     again."""
-    unchecked = replace(options, check=False, execute=False)
+    limit = min(options.time_limit, LONGEST)
+    unchecked = replace(options, check=False, execute=False, time_limit=limit)
 
     def making(
         changed: Inputs,
