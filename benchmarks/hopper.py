@@ -190,7 +190,7 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool, trito
     from twill.bench.page import record, text
     from twill.bench.run import Wanted, bench
 
-    _build(folder, names or USUAL)
+    build_all(folder, names or USUAL)
     reports, wrong = dict[str, Any](), 0
     for name in names or USUAL:
         try:
@@ -267,7 +267,8 @@ def _only_in_libraries(said: str, kernel: str) -> bool:
     return "Race reported" in said and f"{kernel}_kernel" not in said
 
 
-def _build(folder: Path, names: Sequence[str]) -> None:
+def build_all(folder: Path, names: Sequence[str]) -> None:
+    """Build those kernels of a folder that are not built yet."""
     with ThreadPoolExecutor() as pool:
         list(
             pool.map(

@@ -11,7 +11,6 @@ their rank correlation; time is the median of rounds in random order.
 
 import json
 import sys
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.hopper import KEPT, VARIANTS
+from benchmarks.hopper import KEPT, VARIANTS, build_all
 from twill.bench.ranking import Built, measured, text
 from twill.diagnostics import TwillError
 from twill.emit.files import write
@@ -31,7 +30,6 @@ from twill.generation.generated import Generated, GenerateOptions, pace_of_sm
 from twill.generation.given import given
 from twill.inputs import Inputs
 from twill.ir.schedule import Result
-from twill.launch import build
 from twill.smt.cpsat import Tactics, attempt
 from twill.verify import check_result
 from twill.whatif import Pins, pinned
@@ -111,8 +109,7 @@ def generate(folder: Path, count: int, time_limit: float) -> None:
 def measure(folder: Path, length: int, rounds: int) -> None:
     """Build the kernels, compare their values, and print how their order holds."""
     paces = {path.parent: json.loads(path.read_text()) for path in sorted(folder.glob(f"*/{PACE}"))}
-    with ThreadPoolExecutor() as pool:
-        list(pool.map(build.build, (one for one in paces if not (one / build.LIBRARY).exists())))
+    build_all(folder, [one.name for one in paces])
     inputs = Inputs(VARIANTS[KERNEL].inputs.spec, arch="sm90")
     in_order = sorted(paces, key=lambda one: paces[one])
     built = [Built(f"{one.name} ({paces[one]:.0f} simulated)", inputs, one) for one in in_order]

@@ -73,7 +73,7 @@ def test_halves_of_an_accumulator_meet_a_loaded_tile_in_registers() -> None:
 
 
 def test_columns_are_counted_in_the_layout_of_the_store() -> None:
-    """A vector of columns in one layout meets a store in an exact one; all threads stored column 0."""
+    """A vector of columns in one layout is stored by an operation in an exact one; all threads stored column 0."""
     text = source(program("confined"))
     assert "+ 0)" not in text
     assert "(thread.lane & 15)" in next(line for line in text.splitlines() if "*((c + " in line)

@@ -107,7 +107,6 @@ def _edits(module: Module, function: Function, order: Order) -> list[tuple[int, 
         )
     ops = blocks[0].ops
     end = arguments_end(module.text, function)
-    order = ("claimed" if _unequal(function) else "mirrored") if order == "suited" else order
     head = _written(function, order)
     marks = f", {UNEQUAL} = true" if head is _ROWS_TOGETHER else ""
     names = ", ".join(
@@ -125,7 +124,9 @@ def _edits(module: Module, function: Function, order: Order) -> list[tuple[int, 
 def _written(function: Function, order: Order) -> tuple[str, ...]:
     """What stands before a kernel's body."""
     match order:
-        case "mirrored" | "suited":
+        case "suited":
+            return _written(function, "claimed" if _unequal(function) else "mirrored")
+        case "mirrored":
             return _HEAD
         case "neighbours":
             return _IN_ORDER
