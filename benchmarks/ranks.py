@@ -1,25 +1,32 @@
 """How the simulated order of schedules of one interval holds on a Hopper GPU.
 
     python benchmarks/ranks.py generate build/ranks --count 20  # anywhere: random schedules, and their CUDA
-    python benchmarks/ranks.py measure build/ranks  # with a GPU: builds, compares values, measures
+    python benchmarks/ranks.py measure build/ranks  # with a GPU: builds, compares values, counts SM cycles
 
 The schedules are those that CP-SAT finds from as many seeds, at the interval of the kernel's kept schedule
-(reports/schedules), with its partition and three iterations in flight; in every second one no group issues
-two operations at once. Each is verified, lowered and simulated as `twill codegen` does. `measure` prints
-their rank correlation; time is the median of rounds in random order.
+(reports/schedules), with its partition and two to four iterations in flight; in every second one no group
+issues two operations at once. Each is verified, lowered and simulated as `twill codegen` does, and compiled:
+where registers are spilled or MMAs serialized, whatever the registers of its groups, another seed takes its
+place, as codegen takes another schedule. `measure` prints the rank correlation of simulated cycles and those
+that ncu counts, the median of as many launches as --rounds.
 """
 
 import json
 import sys
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from statistics import correlation, median
 
 import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.hopper import KEPT, VARIANTS, build_all
-from twill.bench.ranking import Built, measured, text
+from twill.bench.contenders import field
+from twill.bench.profile import counted
+from twill.bench.profile_target import Request, Runs
+from twill.bench.run import values
 from twill.diagnostics import TwillError
 from twill.emit.files import write
 from twill.engine.probe import Budget, solution
@@ -28,14 +35,17 @@ from twill.generation.generate import files
 from twill.generation.generate import generate as generate_kernel
 from twill.generation.generated import Generated, GenerateOptions, pace_of_sm
 from twill.generation.given import given
-from twill.inputs import Inputs
+from twill.generation.spills import compiled, least_spilled
 from twill.ir.schedule import Result
+from twill.launch.load import load
 from twill.smt.cpsat import Tactics, attempt
 from twill.verify import check_result
 from twill.whatif import Pins, pinned
 
 KERNEL = "fa_fwd_subtiled"
-IN_FLIGHT = 3
+IN_FLIGHT = (2, 3, 4)
+TRIES = 6
+"""Seeds for each schedule that is wanted, at most."""
 PACE = "pace.json"
 """Simulated cycles of an iteration, beside each kernel."""
 
@@ -45,7 +55,8 @@ def shuffled(best: Result, seed: int, seconds: float) -> Result | None:
     assert best.solution is not None, "a kept schedule has a solution"
     tactics = Tactics(linearization=0, in_order=bool(seed % 2), seed=seed)
     problem = pinned(best.problem, Pins({}, partition(best)))
-    probe = attempt(problem, best.solution.interval, IN_FLIGHT, budget=Budget(seconds), tactics=tactics)
+    in_flight = IN_FLIGHT[seed // 2 % len(IN_FLIGHT)]
+    probe = attempt(problem, best.solution.interval, in_flight, budget=Budget(seconds), tactics=tactics)
     found = solution(probe.outcome)
     if found is None:
         return None
@@ -66,17 +77,22 @@ def partition(best: Result) -> tuple[tuple[str, ...], ...]:
 
 def made(seed: int, seconds: float, schedule: Path) -> Generated | None:
     """The kernel of a random schedule, which it leaves in a file; None where there is none, or it can not be
-    generated."""
+    generated without warnings of ptxas."""
     (kept,) = given(map(str, KEPT.glob(f"{KERNEL}.for*.json"))).values()
     found = shuffled(kept, seed, seconds)
     if found is None:
         return None
     write(schedule, write_schedule(found))
+    options = GenerateOptions(schedules=(str(schedule),))
     try:
-        return generate_kernel(VARIANTS[KERNEL].inputs, GenerateOptions(schedules=(str(schedule),)))
+        built = least_spilled(compiled(generate_kernel(VARIANTS[KERNEL].inputs, options)))
     except TwillError as refused:
-        click.echo(f"{seed}: {refused.message}", err=True)
+        click.echo(f"{seed:03}: {refused.message}", err=True)
         return None
+    if built.said:
+        click.echo(f"{seed:03}: {built.said[0]}", err=True)
+        return None
+    return built.made
 
 
 @click.group()
@@ -91,7 +107,7 @@ def main() -> None:
 def generate(folder: Path, count: int, time_limit: float) -> None:
     """Write the kernels of random schedules. Needs Triton, no GPU."""
     seed = written = 0
-    while written < count and seed < 3 * count:
+    while written < count and seed < TRIES * count:
         seed += 1
         if (found := made(seed, time_limit, folder / f"{seed:03}.json")) is None:
             continue
@@ -105,15 +121,32 @@ def generate(folder: Path, count: int, time_limit: float) -> None:
 @main.command()
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--length", default=8192, show_default=True, help="Of a sequence; there are 128 heads.")
-@click.option("--rounds", default=15, show_default=True)
+@click.option("--rounds", default=3, show_default=True, help="Launches of each.")
 def measure(folder: Path, length: int, rounds: int) -> None:
-    """Build the kernels, compare their values, and print how their order holds."""
-    paces = {path.parent: json.loads(path.read_text()) for path in sorted(folder.glob(f"*/{PACE}"))}
-    build_all(folder, [one.name for one in paces])
-    inputs = Inputs(VARIANTS[KERNEL].inputs.spec, arch="sm90")
-    in_order = sorted(paces, key=lambda one: paces[one])
-    built = [Built(f"{one.name} ({paces[one]:.0f} simulated)", inputs, one) for one in in_order]
-    click.echo(text(measured(built, {"heads": 128, "length": length}, rounds)))
+    """Build the kernels, compare their values, count cycles, and print how their order holds."""
+    simulated = {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob(f"*/{PACE}"))}
+    build_all(folder, list(simulated))
+    cycles = {name: launched(folder / name, length, rounds) for name in simulated}
+    for name in sorted(simulated, key=simulated.__getitem__):
+        click.echo(f"{name}: {simulated[name]:.1f} cycles an iteration simulated, {cycles[name] / 1e6:.3f} M")
+    held = correlation(*(ranks(list(one.values())) for one in (simulated, cycles)))
+    most, least = max(cycles.values()), min(cycles.values())
+    click.echo(f"rank correlation {held:.2f}; the slowest takes {most / least - 1:.1%} more than the fastest")
+
+
+def launched(folder: Path, length: int, rounds: int) -> float:
+    """SM cycles of a launch. Raises TwillError where a value is wrong."""
+    spec, shape = VARIANTS[KERNEL].inputs.spec, {"heads": 128, "length": length}
+    lineup = field(spec, "sm90", {}, load(folder))
+    values(lineup, lineup.case(shape))
+    runs = Runs(shape, ("twill",) * rounds, {})
+    return median(one.cycles for one in counted(Request(spec, "sm90", {}, str(folder), (runs,))))
+
+
+def ranks(found: Sequence[float]) -> list[float]:
+    """Of each value, 1 for the least; equal ones have the mean of theirs."""
+    in_order = sorted(found)
+    return [in_order.index(one) + (in_order.count(one) + 1) / 2 for one in found]
 
 
 if __name__ == "__main__":

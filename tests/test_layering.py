@@ -48,7 +48,7 @@ GENERATION = (
     ("alike", "generated", "given", "hand_offs", "part_of_sm", "persistence", "refusals"),
     ("kept_remedies", "subtiles", "update_groups"),
     ("attempts", "loop_nest"),
-    ("independent", "multistage"),
+    ("early_mmas", "independent", "multistage"),
     ("candidates",),
     ("as_made", "generate", "kept_searches"),
     ("checked_build", "retries"),

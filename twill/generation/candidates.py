@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from twill.diagnostics import DefectError, TwillError
 from twill.generation.alike import carried, shape
 from twill.generation.attempts import Attempt, fastest, least_of_sm
+from twill.generation.early_mmas import early_mmas
 from twill.generation.generated import (
     Generated,
     GenerateOptions,
@@ -264,6 +265,9 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def attempt(tried: Sequence[Case], room: int) -> Attempt:
         return _attempt(tried, session, replace(lowering, room=room))
 
+    def rescheduled(results: Mapping[str, Result]) -> Attempt:
+        return _attempt(one.cases, session, replace(lowering, room=one.program.resident_blocks), results)
+
     loaded = list[Attempt]()
 
     def loading(tried: Sequence[Case]) -> Attempt:
@@ -280,6 +284,9 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         if session.kept
         else fastest(found, attempt, session.slowest, lowering.most_blocks)
     )
+    if not session.kept:
+        with suppress(DefectError), _leaving_out(session, SCHEDULED):
+            one = early_mmas(one, rescheduled)
     if lowering.multistage is None and not session.kept:
         with suppress(DefectError), _leaving_out(session, LOADING):
             one = multistage(one, loading, lambda: as_written(stated, found))
@@ -314,21 +321,30 @@ def _stated(inputs: Inputs, session: _Session) -> Inputs:
     )
 
 
-def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> Attempt:
-    """The loops scheduled, lowered and simulated. Raises TwillError where a loop has no schedule or an
-    operation cannot be lowered, and DefectError, which the session keeps, where the program is wrong."""
+def _attempt(
+    found: Sequence[Case], session: _Session, lowering: Lowering, given: Mapping[str, Result] | None = None
+) -> Attempt:
+    """The loops scheduled, or with the given schedules, lowered and simulated. Raises TwillError where a loop
+    has no schedule or an operation cannot be lowered, and DefectError, which the session keeps, where the
+    program is wrong."""
     from twill.generation.loop_nest import program
     from twill.warp.validate import validate
 
     results = dict[str, Result]()
 
+    def other(problem: Problem) -> Result | None:
+        one = given.get(problem.name) if given else None
+        return one if one and one.problem == problem else None
+
     def solve(problem: Problem) -> Result:
         kept = session.kept.get(problem.name)
-        results[problem.name] = fitting(kept, problem) if kept else _searched(problem, len(found), session)
+        results[problem.name] = (
+            fitting(kept, problem) if kept else other(problem) or _searched(problem, len(found), session)
+        )
         return results[problem.name]
 
     def known(problem: Problem) -> Result | None:
-        return solve(problem) if session.kept or _known(problem, session) else None
+        return solve(problem) if session.kept or other(problem) or _known(problem, session) else None
 
     dumps = dict[str, str]()
 
