@@ -64,6 +64,21 @@ def test_a_kernel_is_made_persistent_where_that_is_predicted_to_be_faster(gemm: 
     assert f"// {note}" in gemm.cuda
 
 
+@pytest.mark.parametrize(("gain", "taken"), [(1.001, True), (0.999, False)])
+def test_it_has_to_be_clearly_faster(
+    gemm: Generated, monkeypatch: pytest.MonkeyPatch, gain: float, taken: bool
+) -> None:
+    (written,) = gemm.others
+    walking = (gemm.program, gemm.loops)
+
+    def as_grid(made: Program, scheduled: object) -> float:
+        cycles = persistence._persistent(*walking)  # pyright: ignore[reportPrivateUsage]
+        return cycles * persistence.CLEARLY * gain
+
+    monkeypatch.setattr(persistence, "_as_grid", as_grid)
+    assert (persistence.faster((written.program, written.loops), walking) is not None) == taken
+
+
 def test_the_loop_is_solved_once(gemm: Generated) -> None:
     names = list[str]()
 
