@@ -69,6 +69,8 @@ class Variant:
     """The variant whose schedules it has; empty: its own."""
     tile: tuple[str, int] | None = None
     """A size that is no power of two."""
+    shapes: tuple[Mapping[str, int], ...] = ()
+    """What is measured; empty: the shapes of the kernel's file."""
 
     @property
     def inputs(self) -> Inputs:
@@ -92,6 +94,9 @@ WIDE = {"BLOCK_M": "64", **ONE_WARPGROUP, "GROUP": "16"}
 COLUMNS = ("BLOCK_N", 192)
 """Of tiles of 128 rows for one warpgroup, of which two are in flight."""
 ROWS = ({"heads": 2, "length": 384},)
+LENGTHS_192 = tuple({"length": 4224 << step} for step in range(3))
+"""Multiples of 192 keys."""
+HEADS_256 = {**dict.fromkeys("qkvo", "*bf16:16"), "HEAD_DIM": "256", "BLOCK_N": "64"}
 
 VARIANTS = {
     "gemm": Variant("gemm"),
@@ -139,6 +144,19 @@ VARIANTS = {
     "fa_fwd_subtiled": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0, "triton": 1.15}, ROWS),
     "fa_fwd_subtiled.undivided": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, divide_waits=False),
     "fa_fwd_subtiled.persistent": Variant("fa_fwd_subtiled", {}, {"cudnn": 1.0}, ROWS, persistent=True),
+    "fa_fwd_subtiled.heads_64": Variant(
+        "fa_fwd_subtiled",
+        {"HEAD_DIM": "64"},
+        {"cudnn": 1.0},
+        ROWS,
+        persistent=True,
+        tile=COLUMNS,
+        shapes=LENGTHS_192,
+    ),
+    "fa_fwd.heads_256": Variant("fa_fwd", HEADS_256, {"cudnn": 1.0}, ROWS, persistent=True),
+    "fa_fwd_subtiled.heads_256": Variant(
+        "fa_fwd_subtiled", HEADS_256, {"cudnn": 1.0}, ROWS, persistent=True, dynamic=True
+    ),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_subtiled.dynamic": Variant("fa_fwd_subtiled", small=ROWS, persistent=True, dynamic=True),
@@ -194,9 +212,8 @@ def measure(folder: Path, names: Sequence[str], rounds: int, cycles: bool, trito
     reports, wrong = dict[str, Any](), 0
     for name in names or USUAL:
         try:
-            report = bench(
-                VARIANTS[name].inputs, folder / name, Wanted(rounds=rounds, triton=triton, cycles=cycles)
-            )
+            wanted = Wanted(VARIANTS[name].shapes, rounds, triton=triton, cycles=cycles)
+            report = bench(VARIANTS[name].inputs, folder / name, wanted)
         except TwillError as error:
             click.echo(f"{name}: {error}")
             wrong = 1
