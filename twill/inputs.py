@@ -19,6 +19,7 @@ from twill.ir.loop import Loop, Module
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
+from twill.ir.search import IN_FLIGHT
 
 if TYPE_CHECKING:
     from twill.extract.frontend.persistent import Order
@@ -111,6 +112,20 @@ class Case:
     divided: Problem | None = None
     """The loop with waits inside of elementwise operations, where `problem` has none and the user has not
     decided."""
+    most_trips: int | None = None
+    """How many iterations the loop has at most, where that follows from its bounds."""
+
+    def in_flight(self, most: int | None = None) -> int | None:
+        """The most iterations in flight that a search considers, where the user lets it consider `most`: no
+        more than the loop has. None as in `twill.ir.search`."""
+        if self.most_trips is None or self.most_trips >= IN_FLIGHT:
+            return most
+        return min(max(1, self.most_trips), most or IN_FLIGHT)
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether an iteration may overlap another one."""
+        return self.most_trips is None or self.most_trips > 1
 
     @property
     def name(self) -> str:
@@ -351,6 +366,7 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     from twill.costs.other_loads import others_ahead
     from twill.costs.pairs import of_pairs
     from twill.extract.dependence.build import graph
+    from twill.extract.dependence.frequency import most_trips
     from twill.extract.dependence.simplify import ALL_RULES, fused
     from twill.warp.dataflow import read
     from twill.warp.pairs import halved_loads
@@ -372,16 +388,17 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         contention=inputs.contention,
     )
     problem, formulas = costed_with_formulas(dependences, machine, overrides)
+    trips = most_trips(loop.function, loop.op)
     fewer = dependences if "fused" in inputs.switched_off else fused(dependences)
     if fewer != dependences and not _constructible(problem):
         other, counted = costed_with_formulas(fewer, machine, overrides)
         if _constructible(other):
-            return Case(other, module, loop, fewer, counted, machine)
+            return Case(other, module, loop, fewer, counted, machine, most_trips=trips)
     decided = inputs.ahead or machine.limits.tensor  # there a warp that does nothing else issues MMAs
     ahead = dict[str, int]() if decided else others_ahead(problem, dependences)
     others = costed(dependences, machine, replace(overrides, ahead=ahead)) if ahead else None
     divided = with_divided_waits(problem, dependences) if not machine.limits.tensor else None
-    return Case(problem, module, loop, dependences, formulas, machine, others, divided)
+    return Case(problem, module, loop, dependences, formulas, machine, others, divided, trips)
 
 
 def _off(inputs: Inputs, machine: Machine) -> tuple[str, ...]:

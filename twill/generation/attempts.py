@@ -100,7 +100,7 @@ def fastest(
     may."""
     if (least := least_of_sm(found)) > slowest:
         raise TwillError(f"an iteration takes {least:.0f} cycles at least, more than {slowest:.0f}")
-    handed, others = _with_hand_offs(found), _restated(found, [case.others_ahead for case in found])
+    handed, others = _with_hand_offs(found), _restated(found, [case.others_ahead if case.overlaps else None for case in found])
     try:
         first = attempt(found, 1)
     except TwillError:
@@ -357,10 +357,13 @@ def _restated(found: Sequence[Case], changed: Sequence[Problem | None]) -> tuple
 
 
 def _with_divided_waits(one: Attempt) -> tuple[Case, ...] | None:
-    """The loops to schedule with waits inside of elementwise operations; None where no loop has any."""
-    if not any(case.divided for case in one.cases):
+    """The loops to schedule with waits inside of elementwise operations, for accumulators of the iteration
+    before; None where no loop has any."""
+    divided = [case.divided if case.overlaps else None for case in one.cases]
+    if not any(divided):
         return None
-    return tuple(replace(case, problem=case.divided or case.problem, divided=None) for case in one.cases)
+    pairs = zip(one.cases, divided, strict=True)
+    return tuple(replace(case, problem=other or case.problem, divided=None) for case, other in pairs)
 
 
 def _with_note(best: Attempt, cycles: float, first: float, what: str) -> Attempt:

@@ -36,7 +36,7 @@ from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
-from twill.ir.search import Options, Progress
+from twill.ir.search import IN_FLIGHT, Options, Progress
 from twill.warp.plan import Draft, most_blocks
 from twill.warp.plan import Options as Lowering
 
@@ -159,7 +159,7 @@ def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]
         def fresh() -> Result:
             return session.solve(case.problem, search, session.on_progress, known)
 
-        return _known(case.problem, session) or _kept(fresh, session)
+        return _known(case.problem, session, search.max_in_flight) or _kept(fresh, session)
 
     stated = _stated(inputs, session)
     try:
@@ -321,14 +321,18 @@ def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> At
     from twill.warp.validate import validate
 
     results = dict[str, Result]()
+    in_flight = {case.name: case.in_flight(session.options.max_in_flight) for case in found}
 
     def solve(problem: Problem) -> Result:
-        kept = session.kept.get(problem.name)
-        results[problem.name] = fitting(kept, problem) if kept else _searched(problem, len(found), session)
+        kept, most = session.kept.get(problem.name), in_flight[problem.name]
+        results[problem.name] = (
+            fitting(kept, problem) if kept else _searched(problem, len(found), session, most)
+        )
         return results[problem.name]
 
     def known(problem: Problem) -> Result | None:
-        return solve(problem) if session.kept or _known(problem, session) else None
+        is_known = session.kept or _known(problem, session, in_flight[problem.name])
+        return solve(problem) if is_known else None
 
     dumps = dict[str, str]()
 
@@ -357,21 +361,35 @@ def _leaving_out(session: _Session, form: str) -> Generator[None]:
         raise
 
 
-def _searched(problem: Problem, loops: int, session: _Session) -> Result:
+def _searched(problem: Problem, loops: int, session: _Session, in_flight: int | None) -> Result:
     """The result of a search; that of a problem which is alike is taken again."""
-    if found := _known(problem, session):
+    if found := _known(problem, session, in_flight):
         return found
     limit = session.options.time_limit
     left = FORMS[session.options.proofs] * limit * loops - sum(session.seconds)
-    search = _options(max(LEAST * limit, min(limit, left)), session)
+    seconds = max(LEAST * limit, min(limit, left))
+    search = replace(_options(seconds, session), max_in_flight=in_flight)
     return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
 
 
-def _known(problem: Problem, session: _Session) -> Result | None:
-    """The result of a search for a problem that is alike; None where there was none."""
+def _known(problem: Problem, session: _Session, in_flight: int | None) -> Result | None:
+    """The result of a search for a problem that is alike, with as many iterations in flight; None where there
+    was none."""
     wanted, count = shape(problem), len(problem.operations)
     found = (one for one in session.searched if len(one.problem.operations) == count)
-    return next((carried(one, problem) for one in found if shape(one.problem) == wanted), None)
+    return next(
+        (
+            carried(one, problem)
+            for one in found
+            if _considered(one, in_flight) and shape(one.problem) == wanted
+        ),
+        None,
+    )
+
+
+def _considered(found: Result, in_flight: int | None) -> bool:
+    """Whether a search considered so many iterations in flight; None: those that it considers by itself."""
+    return found.max_in_flight >= IN_FLIGHT if in_flight is None else found.max_in_flight == in_flight
 
 
 def _options(seconds: float, session: _Session) -> Options:

@@ -78,7 +78,7 @@ class _Search:
         """The results of all loops when so much of each one's time limit is gone."""
         options, spent = self.within(seconds), self.spent
         return tuple(
-            self.solve(case, options, replace(one, spent=spent))
+            self.solve(case, _for(case, options), replace(one, spent=spent))
             for case, one in zip(found, known, strict=True)
         )
 
@@ -144,9 +144,15 @@ def _from(known: Begun, found: Solution) -> Begun:
     return known if known.made else replace(known, made=found)
 
 
+def _for(case: Case, options: Options) -> Options:
+    """The options of a search for one loop: no more iterations in flight than it has."""
+    return replace(options, max_in_flight=case.in_flight(options.max_in_flight))
+
+
 def _begun(found: Sequence[Case], search: _Search) -> list[Begun]:
     return [
-        begun(case.problem, search.options, partial(search.told, case.name), search.spent) for case in found
+        begun(case.problem, _for(case, search.options), partial(search.told, case.name), search.spent)
+        for case in found
     ]
 
 
@@ -154,7 +160,9 @@ def _soon(found: Sequence[Case], known: Sequence[Begun], search: _Search) -> lis
     """What is known with what is found at once, up to the first loop without a schedule at its bound."""
     more = list(known)
     for i, case in enumerate(found):
-        more[i] = soon(case.problem, search.options, partial(search.told, case.name), known[i])
+        more[i] = soon(
+            case.problem, _for(case, search.options), partial(search.told, case.name), known[i]
+        )
         if not more[i].at_bound:
             break
     return more
@@ -245,7 +253,9 @@ def _fast(whole: Sequence[Case], divided: float, search: _Search) -> tuple[Solut
     fast = list[Solution]()
     for case, low, unit in zip(whole, least, units, strict=True):
         best, highest = case is not whole[-1], low + floor(spare / unit)
-        found = up_to(case.problem, highest, options, partial(search.told, case.name), best=best)
+        found = up_to(
+            case.problem, highest, _for(case, options), partial(search.told, case.name), best=best
+        )
         if not isinstance(found, Feasible):
             return found
         fast.append(found.solution)
