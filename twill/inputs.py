@@ -5,7 +5,7 @@ returns a `Case` for every loop to schedule. Raises `TwillError` where something
 found, before any search starts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,11 +15,11 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.capture_file import is_capture
 from twill.files.record import LARGEST
 from twill.ir.graph import Graph
-from twill.ir.loop import Loop, Module
+from twill.ir.loop import FEW, Loop, Module, shares
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
-from twill.ir.search import IN_FLIGHT
+from twill.ir.search import Options
 
 if TYPE_CHECKING:
     from twill.extract.frontend.persistent import Order
@@ -112,25 +112,35 @@ class Case:
     divided: Problem | None = None
     """The loop with waits inside of elementwise operations, where `problem` has none and the user has not
     decided."""
-    most_trips: int | None = None
-    """How many iterations the loop has at most, where that follows from its bounds."""
 
-    def in_flight(self, most: int | None = None) -> int | None:
-        """The most iterations in flight that a search considers, where the user lets it consider `most`: no
-        more than the loop has. None as in `twill.ir.search`."""
-        if self.most_trips is None or self.most_trips >= IN_FLIGHT:
-            return most
-        return min(max(1, self.most_trips), most or IN_FLIGHT)
+    @property
+    def most_trips(self) -> int | None:
+        """How many iterations the loop has at most, where that is known."""
+        return self.loop.most_trips if self.loop else None
 
     @property
     def overlaps(self) -> bool:
         """Whether an iteration may overlap another one."""
         return self.most_trips is None or self.most_trips > 1
 
+    def searched(self, options: Options) -> Options:
+        """The options of a search for the loop: it considers no more iterations in flight than there are.
+        The last cycles of a loop with few iterations are only looked for where proofs are."""
+        if self.most_trips is None or self.most_trips >= FEW:
+            return options
+        most = min(max(1, self.most_trips), options.max_in_flight or FEW)
+        return replace(options, max_in_flight=most, near=not options.proofs)
+
     @property
     def name(self) -> str:
         """The name of the loop, such as `fa_fwd/for.0`: unique among the loops of one input."""
         return self.problem.name
+
+
+def shares_of(found: Sequence[Case]) -> tuple[float, ...]:
+    """How much the cycles of an iteration of each loop of a kernel count in the sum over all (`shares`)."""
+    loops = [case.loop for case in found if case.loop]
+    return shares(loops) if len(loops) == len(found) else (1.0,) * len(found)
 
 
 def is_graph(spec: str) -> bool:
@@ -366,7 +376,6 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
     from twill.costs.other_loads import others_ahead
     from twill.costs.pairs import of_pairs
     from twill.extract.dependence.build import graph
-    from twill.extract.dependence.frequency import most_trips
     from twill.extract.dependence.simplify import ALL_RULES, fused
     from twill.warp.dataflow import read
     from twill.warp.pairs import halved_loads
@@ -388,17 +397,16 @@ def _case(module: Module, loop: Loop, machine: Machine, inputs: Inputs) -> Case:
         contention=inputs.contention,
     )
     problem, formulas = costed_with_formulas(dependences, machine, overrides)
-    trips = most_trips(loop.function, loop.op)
     fewer = dependences if "fused" in inputs.switched_off else fused(dependences)
     if fewer != dependences and not _constructible(problem):
         other, counted = costed_with_formulas(fewer, machine, overrides)
         if _constructible(other):
-            return Case(other, module, loop, fewer, counted, machine, most_trips=trips)
+            return Case(other, module, loop, fewer, counted, machine)
     decided = inputs.ahead or machine.limits.tensor  # there a warp that does nothing else issues MMAs
     ahead = dict[str, int]() if decided else others_ahead(problem, dependences)
     others = costed(dependences, machine, replace(overrides, ahead=ahead)) if ahead else None
     divided = with_divided_waits(problem, dependences) if not machine.limits.tensor else None
-    return Case(problem, module, loop, dependences, formulas, machine, others, divided, trips)
+    return Case(problem, module, loop, dependences, formulas, machine, others, divided)
 
 
 def _off(inputs: Inputs, machine: Machine) -> tuple[str, ...]:

@@ -321,18 +321,19 @@ def _attempt(found: Sequence[Case], session: _Session, lowering: Lowering) -> At
     from twill.warp.validate import validate
 
     results = dict[str, Result]()
-    in_flight = {case.name: case.in_flight(session.options.max_in_flight) for case in found}
+    general = _options(session.options.time_limit, session)
+    options = {case.name: case.searched(general) for case in found}
 
     def solve(problem: Problem) -> Result:
-        kept, most = session.kept.get(problem.name), in_flight[problem.name]
+        kept, search = session.kept.get(problem.name), options[problem.name]
         results[problem.name] = (
-            fitting(kept, problem) if kept else _searched(problem, len(found), session, most)
+            fitting(kept, problem) if kept else _searched(problem, len(found), session, search)
         )
         return results[problem.name]
 
     def known(problem: Problem) -> Result | None:
-        is_known = session.kept or _known(problem, session, in_flight[problem.name])
-        return solve(problem) if is_known else None
+        before = session.kept or _known(problem, session, options[problem.name].max_in_flight)
+        return solve(problem) if before else None
 
     dumps = dict[str, str]()
 
@@ -361,14 +362,13 @@ def _leaving_out(session: _Session, form: str) -> Generator[None]:
         raise
 
 
-def _searched(problem: Problem, loops: int, session: _Session, in_flight: int | None) -> Result:
+def _searched(problem: Problem, loops: int, session: _Session, search: Options) -> Result:
     """The result of a search; that of a problem which is alike is taken again."""
-    if found := _known(problem, session, in_flight):
+    if found := _known(problem, session, search.max_in_flight):
         return found
-    limit = session.options.time_limit
+    limit = search.time_limit
     left = FORMS[session.options.proofs] * limit * loops - sum(session.seconds)
-    seconds = max(LEAST * limit, min(limit, left))
-    search = replace(_options(seconds, session), max_in_flight=in_flight)
+    search = replace(search, time_limit=max(LEAST * limit, min(limit, left)))
     return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
 
 

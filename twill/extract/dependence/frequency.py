@@ -1,7 +1,7 @@
-"""How many iterations a loop has, and in how many of them a condition holds, where that follows from its bounds.
+"""How many iterations a loop has, and in how many of them a condition holds, where its bounds say so.
 
-Takes a function, a counted loop and a condition in it; gives bounds on the number of iterations: a block on the
-diagonal of causal attention has `range(query, min(query + 128, length), 64)`, two at most. A comparison
+Takes a function, a counted loop and a condition in it; gives bounds on the number of iterations: on the
+diagonal causal attention has `range(query, min(query + 128, length), 64)`, two at most. A comparison
 of a linear function of the induction variable changes at most once, and how far from the first or the last
 iteration it does is known where all else cancels: `start + 128 > length` holds in the last of the iterations
 `range(0, length, 128)`. Arithmetic is taken not to wrap, so bounds serve costs, and decide no values.
