@@ -19,6 +19,7 @@ from twill.generation.part_of_sm import limited
 from twill.generation.persistence import SHORT
 from twill.generation.update_groups import with_update_group
 from twill.inputs import Case, shares_of
+from twill.ir.loop import shares
 from twill.ir.machine import Residency
 from twill.ir.problem import Problem
 from twill.ir.program import Program
@@ -71,15 +72,15 @@ class Attempt:
 
     def scheduled(self) -> float:
         """The same of the schedules."""
-        units = [one.problem.resolution.cycles_per_unit for one in self.loops]
-        return _together(
-            self.cases, [one.solution.interval * unit for one, unit in zip(self.loops, units, strict=True)]
-        )
+        intervals = [one.solution.interval * one.problem.resolution.cycles_per_unit for one in self.loops]
+        return sum(self._shared(intervals))
 
     def of_loops(self) -> tuple[float, ...]:
         """What each loop adds to `cycles`."""
-        alone = [self.intervals[one.loop.path] for one in self.loops]
-        return tuple(map(mul, shares_of(self.cases), alone))
+        return self._shared([self.intervals[one.loop.path] for one in self.loops])
+
+    def _shared(self, cycles: Sequence[float]) -> tuple[float, ...]:
+        return tuple(map(mul, shares([one.loop for one in self.loops]), cycles))
 
     def of_sm(self) -> float:
         """The same of an SM that several thread blocks share."""
