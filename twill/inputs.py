@@ -129,7 +129,7 @@ class Case:
         if self.most_trips is None or self.most_trips >= FEW:
             return options
         most = min(max(1, self.most_trips), options.max_in_flight or FEW)
-        return replace(options, max_in_flight=most, near=not options.proofs)
+        return replace(options, max_in_flight=most, near=most > 1 and not options.proofs)
 
     @property
     def name(self) -> str:
