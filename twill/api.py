@@ -20,7 +20,8 @@ def schedule(spec: str, options: Options | None = None, **what_if: Any) -> tuple
 
     Raises `TwillError` for bad input. A loop without a schedule also gives a `Result`; check `Result.status`.
     """
-    return tuple(solve(case.problem, options) for case in inputs.cases(Inputs(spec, **what_if)))
+    search = options or Options()
+    return tuple(solve(case.problem, case.searched(search)) for case in inputs.cases(Inputs(spec, **what_if)))
 
 
 def compile(  # noqa: A001 (as users say it)

@@ -5,7 +5,7 @@ returns a `Case` for every loop to schedule. Raises `TwillError` where something
 found, before any search starts.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -15,10 +15,11 @@ from twill.diagnostics import TwillError
 from twill.extract.frontend.capture_file import is_capture
 from twill.files.record import LARGEST
 from twill.ir.graph import Graph
-from twill.ir.loop import Loop, Module
+from twill.ir.loop import FEW, Loop, Module, shares
 from twill.ir.machine import Machine
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
+from twill.ir.search import Options
 
 if TYPE_CHECKING:
     from twill.extract.frontend.persistent import Order
@@ -113,9 +114,33 @@ class Case:
     decided."""
 
     @property
+    def most_trips(self) -> int | None:
+        """How many iterations the loop has at most, where that is known."""
+        return self.loop.most_trips if self.loop else None
+
+    @property
+    def overlaps(self) -> bool:
+        """Whether an iteration may overlap another one."""
+        return self.most_trips is None or self.most_trips > 1
+
+    def searched(self, options: Options) -> Options:
+        """The options of a search for the loop: it considers no more iterations in flight than there are.
+        The last cycles of a loop with few iterations are only looked for where proofs are."""
+        if self.most_trips is None or self.most_trips >= FEW:
+            return options
+        most = min(max(1, self.most_trips), options.max_in_flight or FEW)
+        return replace(options, max_in_flight=most, near=most > 1 and not options.proofs)
+
+    @property
     def name(self) -> str:
         """The name of the loop, such as `fa_fwd/for.0`: unique among the loops of one input."""
         return self.problem.name
+
+
+def shares_of(found: Sequence[Case]) -> tuple[float, ...]:
+    """How much the cycles of an iteration of each loop of a kernel count in the sum over all (`shares`)."""
+    loops = [case.loop for case in found if case.loop]
+    return shares(loops) if len(loops) == len(found) else (1.0,) * len(found)
 
 
 def is_graph(spec: str) -> bool:

@@ -117,17 +117,17 @@ def test_they_are_counted_where_there_is_no_other_schedule() -> None:
     assert fastest(found, attempt) is first
 
 
-@pytest.mark.parametrize(("slowest", "tried"), [(inf, True), (5e4, True), (4.9e4, False)])
+@pytest.mark.parametrize(("slowest", "tried"), [(inf, True), (2.4e4, True), (2.3e4, False)])
 def test_each_loop_is_taken_as_it_is_fastest(
     monkeypatch: pytest.MonkeyPatch, slowest: float, tried: bool
 ) -> None:
     """The first with hand-offs counted, the second without: what is known of both makes a third attempt,
-    unless that takes too long."""
+    unless that takes too long. The second loop has two iterations at most: an eighth of its cycles count."""
     found, first = attempted("fa_fwd_causal.sm100")
     made = list[tuple[bool, ...]]()
     times: dict[tuple[bool, ...], tuple[float, ...]] = {
         (False, False): (3e4, 3e4),
-        (True, True): (2e4, 5e4),
+        (True, True): (2e4, 1.5e5),
         (True, False): (2e4, 3e4),
     }
 
@@ -144,7 +144,7 @@ def test_each_loop_is_taken_as_it_is_fastest(
     assert first.program.resident_blocks == 1
     best = fastest(found, attempt, slowest)
     assert (made[-1] == (True, False)) == tried
-    assert best.cycles() == (5e4 if tried else 6e4)
+    assert best.cycles() == (2e4 if tried else 3e4) + 3e4 / 8
     assert ("each loop as it is fastest" in "".join(best.program.notes)) == tried
 
 

@@ -91,3 +91,18 @@ def test_answers_are_schedules_and_claim_what_is_proven(seed: int) -> None:
     if found.solution and proven.solution:
         assert found.proved <= proven.solution.interval <= found.solution.interval
         assert (found.status == "optimal") <= (found.solution.interval == proven.solution.interval)
+
+
+def test_an_answer_near_its_bound_is_enough_for_a_loop_of_few_iterations() -> None:
+    """With two iterations in flight the least is 653."""
+    (case,) = cases(Inputs("tests/kernels/ttgir/straight.sm90.ttgir", arch="sm90", subtile=1))
+    problem, events, fewer = replace(case.problem, implementations=()), list[Progress](), list[Progress]()
+    options = replace(FOUND, max_in_flight=2)
+    best = solve(problem, options, events.append)
+    found = solve(problem, replace(options, near=True), fewer.append)
+    assert best.solution
+    assert found.solution
+    assert 653 == best.solution.interval < found.solution.interval
+    assert search.FAR * (found.solution.interval - found.proved) < found.solution.interval
+    assert not check_result(found, in_flight=found.max_in_flight)
+    assert len(fewer) < len(events)

@@ -89,7 +89,7 @@ def _explained(case: "Case", requested: "Inputs", options: CommandOptions) -> "E
         from twill.pipeline import solve
 
         def solved(problem: Problem, search: Options) -> Result:
-            return solve(problem, search, lambda event: on_progress(case.name, event))
+            return solve(problem, case.searched(search), lambda event: on_progress(case.name, event))
 
         def begin(number: int, total: int, changes: tuple[str, ...]) -> None:
             what = f"change {number} of {total}: without {' and '.join(changes)}"

@@ -11,13 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import inf
+from operator import mul
 
 from twill.diagnostics import TwillError
 from twill.generation.hand_offs import with_hand_offs
 from twill.generation.part_of_sm import limited
 from twill.generation.persistence import SHORT
 from twill.generation.update_groups import with_update_group
-from twill.inputs import Case
+from twill.inputs import Case, shares_of
+from twill.ir.loop import shares
 from twill.ir.machine import Residency
 from twill.ir.problem import Problem
 from twill.ir.program import Program
@@ -65,16 +67,20 @@ class Attempt:
         return intervals(self.program, self.loops)
 
     def cycles(self) -> float:
-        """Predicted machine cycles of an iteration of each loop, together."""
-        return sum(self.intervals.values())
+        """Predicted machine cycles of an iteration of each loop, together, in their `shares`."""
+        return sum(self.of_loops())
 
     def scheduled(self) -> float:
-        """Machine cycles of the schedules."""
-        return sum(one.solution.interval * one.problem.resolution.cycles_per_unit for one in self.loops)
+        """The same of the schedules."""
+        intervals = [one.solution.interval * one.problem.resolution.cycles_per_unit for one in self.loops]
+        return sum(self._shared(intervals))
 
     def of_loops(self) -> tuple[float, ...]:
-        """The same of each loop."""
-        return tuple(self.intervals[one.loop.path] for one in self.loops)
+        """What each loop adds to `cycles`."""
+        return self._shared([self.intervals[one.loop.path] for one in self.loops])
+
+    def _shared(self, cycles: Sequence[float]) -> tuple[float, ...]:
+        return tuple(map(mul, shares([one.loop for one in self.loops]), cycles))
 
     def of_sm(self) -> float:
         """The same of an SM that several thread blocks share."""
@@ -100,7 +106,10 @@ def fastest(
     may."""
     if (least := least_of_sm(found)) > slowest:
         raise TwillError(f"an iteration takes {least:.0f} cycles at least, more than {slowest:.0f}")
-    handed, others = _with_hand_offs(found), _restated(found, [case.others_ahead for case in found])
+    handed, others = (
+        _with_hand_offs(found),
+        _restated(found, [case.others_ahead if case.overlaps else None for case in found]),
+    )
     try:
         first = attempt(found, 1)
     except TwillError:
@@ -140,7 +149,8 @@ def _faster(
 ) -> tuple[Attempt, float]:
     """The best attempt so far, or one with these cases that is predicted to take fewer cycles, with these.
     What can hardly be faster, or take no more than `limit`, is not scheduled."""
-    least = least_of_sm(cases) if cycles is Attempt.of_sm else sum(map(_least_of_block, cases)) / SLACK
+    of_block = _together(cases, list(map(_least_of_block, cases))) / SLACK
+    least = least_of_sm(cases) if cycles is Attempt.of_sm else of_block
     if least > min(best[1], limit):
         return best
     try:
@@ -165,7 +175,12 @@ def _best_of_each(made: Sequence[Attempt], limit: float) -> tuple[Case, ...] | N
 def least_of_sm(cases: Sequence[Case]) -> float:
     """Machine cycles for which an iteration of each loop occupies the busiest unit of an SM at least, however
     its operations are implemented: a lower bound on `Attempt.of_sm`."""
-    return sum(min(map(_busy, _variants(case))) for case in cases)
+    return _together(cases, [min(map(_busy, _variants(case))) for case in cases])
+
+
+def _together(cases: Sequence[Case], cycles: Sequence[float]) -> float:
+    """The sum of cycles of an iteration of each loop, in their `shares`."""
+    return sum(map(mul, shares_of(cases), cycles))
 
 
 def _variants(case: Case) -> tuple[Problem, ...]:
@@ -188,7 +203,7 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     computes in each, where groups that pass tiles to each other are late for that and it is predicted to be
     no slower; where one that waits is predicted to leave the SM idle, for another block, or for one for each
     group that computes, which keep as many warps computing and wait for no tile of each other."""
-    from twill.simulate.predict import busy
+    from twill.simulate.predict import busy, shared
 
     residency = first.loops[0].machine.residency
     if residency is None or walks(first) or most <= first.program.resident_blocks:
@@ -198,7 +213,7 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     best = _without_passing(first, residency, now, attempt, alone)
     if best[0] is first and (trips := short(first)):
         best = _without_division(first, residency, trips, attempt, alone)
-    if best[0] is first and now > residency.idle * sum(map(busy, first.loops)):
+    if best[0] is first and now > residency.idle * shared(first.loops, list(map(busy, first.loops))):
         best = (first, now / residency.idle)
         if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
             best = _faster(best, another, attempt, Attempt.of_sm)
@@ -357,10 +372,13 @@ def _restated(found: Sequence[Case], changed: Sequence[Problem | None]) -> tuple
 
 
 def _with_divided_waits(one: Attempt) -> tuple[Case, ...] | None:
-    """The loops to schedule with waits inside of elementwise operations; None where no loop has any."""
-    if not any(case.divided for case in one.cases):
+    """The loops to schedule with waits inside of elementwise operations, for accumulators of the iteration
+    before; None where no loop has any."""
+    divided = [case.divided if case.overlaps else None for case in one.cases]
+    if not any(divided):
         return None
-    return tuple(replace(case, problem=case.divided or case.problem, divided=None) for case in one.cases)
+    pairs = zip(one.cases, divided, strict=True)
+    return tuple(replace(case, problem=other or case.problem, divided=None) for case, other in pairs)
 
 
 def _with_note(best: Attempt, cycles: float, first: float, what: str) -> Attempt:

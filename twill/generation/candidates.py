@@ -37,7 +37,7 @@ from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
-from twill.ir.search import Options, Progress
+from twill.ir.search import IN_FLIGHT, Options, Progress
 from twill.warp.plan import Draft, most_blocks
 from twill.warp.plan import Options as Lowering
 
@@ -160,7 +160,7 @@ def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]
         def fresh() -> Result:
             return session.solve(case.problem, search, session.on_progress, known)
 
-        return _known(case.problem, session) or _kept(fresh, session)
+        return _known(case.problem, session, search.max_in_flight) or _kept(fresh, session)
 
     stated = _stated(inputs, session)
     try:
@@ -331,20 +331,26 @@ def _attempt(
     from twill.warp.validate import validate
 
     results = dict[str, Result]()
+    general = _options(session.options.time_limit, session)
+    options = {case.name: case.searched(general) for case in found}
 
     def other(problem: Problem) -> Result | None:
         one = given.get(problem.name) if given else None
         return one if one and one.problem == problem else None
 
     def solve(problem: Problem) -> Result:
-        kept = session.kept.get(problem.name)
+        kept, search = session.kept.get(problem.name), options[problem.name]
         results[problem.name] = (
-            fitting(kept, problem) if kept else other(problem) or _searched(problem, len(found), session)
+            fitting(kept, problem)
+            if kept
+            else other(problem) or _searched(problem, len(found), session, search)
         )
         return results[problem.name]
 
     def known(problem: Problem) -> Result | None:
-        return solve(problem) if session.kept or other(problem) or _known(problem, session) else None
+        most = options[problem.name].max_in_flight
+        before = session.kept or other(problem) or _known(problem, session, most)
+        return solve(problem) if before else None
 
     dumps = dict[str, str]()
 
@@ -373,21 +379,34 @@ def _leaving_out(session: _Session, form: str) -> Generator[None]:
         raise
 
 
-def _searched(problem: Problem, loops: int, session: _Session) -> Result:
+def _searched(problem: Problem, loops: int, session: _Session, search: Options) -> Result:
     """The result of a search; that of a problem which is alike is taken again."""
-    if found := _known(problem, session):
+    if found := _known(problem, session, search.max_in_flight):
         return found
-    limit = session.options.time_limit
+    limit = search.time_limit
     left = FORMS[session.options.proofs] * limit * loops - sum(session.seconds)
-    search = _options(max(LEAST * limit, min(limit, left)), session)
+    search = replace(search, time_limit=max(LEAST * limit, min(limit, left)))
     return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
 
 
-def _known(problem: Problem, session: _Session) -> Result | None:
-    """The result of a search for a problem that is alike; None where there was none."""
+def _known(problem: Problem, session: _Session, in_flight: int | None) -> Result | None:
+    """The result of a search for a problem that is alike, with as many iterations in flight; None where there
+    was none."""
     wanted, count = shape(problem), len(problem.operations)
     found = (one for one in session.searched if len(one.problem.operations) == count)
-    return next((carried(one, problem) for one in found if shape(one.problem) == wanted), None)
+    return next(
+        (
+            carried(one, problem)
+            for one in found
+            if _considered(one, in_flight) and shape(one.problem) == wanted
+        ),
+        None,
+    )
+
+
+def _considered(found: Result, in_flight: int | None) -> bool:
+    """Whether a search considered so many iterations in flight; None: those that it considers by itself."""
+    return found.max_in_flight >= IN_FLIGHT if in_flight is None else found.max_in_flight == in_flight
 
 
 def _options(seconds: float, session: _Session) -> Options:

@@ -8,6 +8,7 @@ accumulator and scores of 128 rows leave no room for a second iteration.
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from math import ceil, floor, inf, isfinite
 from time import monotonic
 
@@ -15,7 +16,7 @@ from twill.diagnostics import TwillError
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import Change
 from twill.extract.rewrite.makers import Makers, makers_of
-from twill.inputs import Case, Inputs, cases
+from twill.inputs import Case, Inputs, cases, shares_of
 from twill.ir.loop import Tensor, Value
 from twill.ir.schedule import WARPGROUP, Result, Solution
 from twill.ir.search import Options, Progress
@@ -62,13 +63,14 @@ class _Search:
     options: Options
     solve: Solve
     told: Told
-    loops: int
+    counted: tuple[bool, ...]
+    """Whether the cycles of each loop count."""
     began: float
 
     @property
     def spent(self) -> float:
         """Seconds of each loop's time limit that are gone."""
-        return (monotonic() - self.began) / self.loops
+        return (monotonic() - self.began) / len(self.counted)
 
     def within(self, seconds: float) -> Options:
         """The options of a search that ends when so much of each loop's time limit is gone."""
@@ -78,7 +80,7 @@ class _Search:
         """The results of all loops when so much of each one's time limit is gone."""
         options, spent = self.within(seconds), self.spent
         return tuple(
-            self.solve(case, options, replace(one, spent=spent))
+            self.solve(case, case.searched(options), replace(one, spent=spent))
             for case, one in zip(found, known, strict=True)
         )
 
@@ -90,12 +92,12 @@ def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Sol
     searched first. All there is to prove of whole tiles then is that they take too long beside what was
     found, if that is not at its bound; their best schedule is only looked for where that is not proven.
     """
-    search = _Search(options, solve, told, len(whole), monotonic())
+    search = _Search(options, solve, told, _counted(whole), monotonic())
     known = _begun(whole, search)
-    parts = () if _met(known) else _parts(inputs, whole)
+    parts = () if _met(known, search) else _parts(inputs, whole)
     if parts:
         known = _soon(whole, known, search)
-    if not parts or _met(known):
+    if not parts or _met(known, search):
         return Searched(None, search.solved(whole, known, options.time_limit))
     fast = _fast(whole, _bounded(parts), search)
     if isinstance(fast, tuple):
@@ -111,7 +113,8 @@ def _whole_first(
     results = search.solved(whole, known, _shared(search, OTHER))
     if not _worth_it(parts, results):
         return Searched(None, results)
-    return _taken(results, search.solved(parts, _begun(parts, search), search.options.time_limit))
+    divided = search.solved(parts, _begun(parts, search), search.options.time_limit)
+    return _taken(results, divided, search.counted)
 
 
 def _sub_tiles_first(
@@ -121,18 +124,20 @@ def _sub_tiles_first(
     of what is left of the time limit for sub-tiles."""
     at_bound = _soon(parts, _begun(parts, search), search)
     divided = search.solved(parts, at_bound, _shared(search, left))
-    taken, sure = cycles(divided), all(result.status == "optimal" for result in divided)
+    taken, sure = cycles(divided, search.counted), all(result.status == "optimal" for result in divided)
     fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Unknown()
     if taken < inf and not isinstance(fast, tuple) and (sure or isinstance(fast, Refuted)):
         return Searched(COUNT, divided, note(taken, inf, within=_within(taken)), alone=True)
     known = list(map(_from, known, fast)) if isinstance(fast, tuple) else known
-    return _taken(search.solved(whole, known, search.options.time_limit), divided)
+    results = search.solved(whole, known, search.options.time_limit)
+    return _taken(results, divided, search.counted)
 
 
-def _taken(whole: tuple[Result, ...], divided: tuple[Result, ...]) -> Searched:
-    if not better(cycles(divided), cycles(whole)):
+def _taken(whole: tuple[Result, ...], divided: tuple[Result, ...], counted: Sequence[bool]) -> Searched:
+    fewer, before = cycles(divided, counted), cycles(whole, counted)
+    if not better(fewer, before):
         return Searched(None, whole)
-    return Searched(COUNT, divided, note(cycles(divided), cycles(whole)))
+    return Searched(COUNT, divided, note(fewer, before))
 
 
 def _shared(search: _Search, part: float) -> float:
@@ -140,13 +145,14 @@ def _shared(search: _Search, part: float) -> float:
     return search.spent + part * max(0.0, search.options.time_limit - search.spent)
 
 
-def _from(known: Begun, found: Solution) -> Begun:
-    return known if known.made else replace(known, made=found)
+def _from(known: Begun, found: Solution | None) -> Begun:
+    return known if known.made or found is None else replace(known, made=found)
 
 
 def _begun(found: Sequence[Case], search: _Search) -> list[Begun]:
     return [
-        begun(case.problem, search.options, partial(search.told, case.name), search.spent) for case in found
+        begun(case.problem, case.searched(search.options), partial(search.told, case.name), search.spent)
+        for case in found
     ]
 
 
@@ -154,19 +160,27 @@ def _soon(found: Sequence[Case], known: Sequence[Begun], search: _Search) -> lis
     """What is known with what is found at once, up to the first loop without a schedule at its bound."""
     more = list(known)
     for i, case in enumerate(found):
-        more[i] = soon(case.problem, search.options, partial(search.told, case.name), known[i])
+        options = case.searched(search.options)
+        more[i] = soon(case.problem, options, partial(search.told, case.name), known[i])
         if not more[i].at_bound:
             break
     return more
 
 
-def _met(known: Sequence[Begun]) -> bool:
-    return all(one.at_bound for one in known)
+def _counted(found: Sequence[Case]) -> tuple[bool, ...]:
+    """Whether the cycles of each loop decide on the form: not those of a loop with few iterations beside
+    others, whose time is mostly that of one iteration, not of intervals."""
+    return tuple(share == 1 for share in shares_of(found))
+
+
+def _met(known: Sequence[Begun], search: _Search) -> bool:
+    """Whether all loops that count are at their lower bounds."""
+    return all(one.at_bound for one in compress(known, search.counted))
 
 
 def _bounded(parts: Sequence[Case]) -> float:
     """Cycles of an iteration of each loop at the lower bounds."""
-    return sum(bounds(part.problem).value * _unit(part) for part in parts)
+    return sum(bounds(part.problem).value * _unit(part) for part in compress(parts, _counted(parts)))
 
 
 def _within(divided: float) -> int:
@@ -177,18 +191,23 @@ def _within(divided: float) -> int:
 def divided(inputs: Inputs, whole: Sequence[Case], results: Sequence[Result]) -> tuple[Case, ...]:
     """The loops with sub-tiles; none where the user has decided, rows can not be divided, or whole tiles are
     as good by the bounds."""
-    met = _at_bounds(results)
+    met = _at_bounds(results, _counted(whole))
     found = () if met else _parts(inputs, whole)
     return found if _worth_it(found, results) else ()
 
 
-def _at_bounds(results: Iterable[Result]) -> bool:
-    return all(result.solution and result.solution.interval <= result.bounds.value for result in results)
+def _at_bounds(results: Iterable[Result], counted: Sequence[bool]) -> bool:
+    """The same as `_met` of what was found."""
+    return all(
+        result.solution and result.solution.interval <= result.bounds.value
+        for result in compress(results, counted)
+    )
 
 
 def _worth_it(parts: Sequence[Case], results: Sequence[Result]) -> bool:
     """Whether sub-tiles may be faster than what was found of whole tiles."""
-    return not _at_bounds(results) and better(_bounded(parts), cycles(results))
+    counted = _counted(parts)
+    return not _at_bounds(results, counted) and better(_bounded(parts), cycles(results, counted))
 
 
 def _parts(inputs: Inputs, whole: Sequence[Case]) -> tuple[Case, ...]:
@@ -235,17 +254,22 @@ def _unit(case: Case) -> float:
     return case.problem.resolution.cycles_per_unit
 
 
-def _fast(whole: Sequence[Case], divided: float, search: _Search) -> tuple[Solution, ...] | Refuted | Unknown:
-    """Schedules of whole tiles that are taken instead of sub-tiles that take `divided` cycles, all loops
-    together."""
+def _fast(
+    whole: Sequence[Case], divided: float, search: _Search
+) -> tuple[Solution | None, ...] | Refuted | Unknown:
+    """Schedules of whole tiles that are taken instead of sub-tiles that take `divided` cycles, all loops that
+    count together; None for others."""
     options = search.within(REACHING * max(0.0, search.options.time_limit - search.spent))
-    least = [bounds(case.problem).value for case in whole]
-    units = [_unit(case) for case in whole]
-    spare = _within(divided) - sum(low * unit for low, unit in zip(least, units, strict=True))
-    fast = list[Solution]()
-    for case, low, unit in zip(whole, least, units, strict=True):
-        best, highest = case is not whole[-1], low + floor(spare / unit)
-        found = up_to(case.problem, highest, options, partial(search.told, case.name), best=best)
+    spare, fast = _within(divided) - _bounded(whole), list[Solution | None]()
+    last = next(compress(reversed(whole), reversed(search.counted)))
+    for case, counts in zip(whole, search.counted, strict=True):
+        if not counts:
+            fast.append(None)
+            continue
+        low, unit = bounds(case.problem).value, _unit(case)
+        best, highest = case is not last, low + floor(spare / unit)
+        told = partial(search.told, case.name)
+        found = up_to(case.problem, highest, case.searched(options), told, best=best)
         if not isinstance(found, Feasible):
             return found
         fast.append(found.solution)
@@ -264,11 +288,14 @@ def change(inputs: Inputs, case: Case) -> tuple[Change, ...]:
     return (Change(f"whole tiles (--subtile {COUNT})", lambda problem: found[problem.name]),)
 
 
-def cycles(results: Iterable[Result]) -> float:
-    """Of an iteration of each loop, together; infinite where one has no schedule."""
+def cycles(results: Sequence[Result], counted: Sequence[bool]) -> float:
+    """Of an iteration of each loop that counts, together; infinite where any loop has no schedule."""
+    if any(result.solution is None for result in results):
+        return inf
     return sum(
-        result.solution.interval * result.problem.resolution.cycles_per_unit if result.solution else inf
-        for result in results
+        result.solution.interval * result.problem.resolution.cycles_per_unit
+        for result in compress(results, counted)
+        if result.solution
     )
 
 

@@ -478,6 +478,8 @@ class Loop:
     elides it."""
     refusal: Refusal | None
     """None where the loop can be scheduled."""
+    most_trips: int | None = None
+    """How many iterations it has at most, where that follows from its bounds."""
 
     @property
     def schedulable(self) -> bool:
@@ -492,3 +494,18 @@ class Loop:
         """The operations of the body, the final yield excluded."""
         ops = self.body.ops
         return ops[:-1] if ops and ops[-1].name == "scf.yield" else ops
+
+
+FEW, MANY = 4, 16
+"""A loop with fewer iterations than the one counts as so many of the other, which other loops are taken to
+have."""
+
+
+def shares(loops: Sequence[Loop]) -> tuple[float, ...]:
+    """How much the cycles of an iteration of each loop of a kernel count in the sum over all: those of a loop
+    that has few iterations count less, where another one may have many. (Causal attention has one or two
+    iterations on the diagonal.)"""
+    trips = [loop.most_trips for loop in loops]
+    if all(most is not None and most < FEW for most in trips):
+        return (1.0,) * len(trips)
+    return tuple(1.0 if most is None or most >= FEW else max(1, most) / MANY for most in trips)

@@ -14,7 +14,7 @@ paper's solver."""
 IN_FLIGHT = 4
 """The most iterations in flight, unless more are given or help."""
 
-UNRECORDED = ("jobs", "reserved", "proofs")
+UNRECORDED = ("jobs", "reserved", "proofs", "near")
 """Options of a run, which no schedule file has: its status says what is proven."""
 
 
@@ -40,6 +40,8 @@ class Options:
     proofs: bool = True
     """Decide what few iterations in flight leave open below an answer. Without, it is mostly the same answer,
     found in half the time, and seldom proven."""
+    near: bool = False
+    """An answer near its lower bound is enough, as for a loop with few iterations."""
 
     @property
     def seconds(self) -> float:

@@ -7,9 +7,11 @@ from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import mul
 
 from twill.costs.estimates import ends
 from twill.costs.model import extremes, implemented
+from twill.ir.loop import shares
 from twill.ir.machine import Machine
 from twill.ir.program import Program
 from twill.ir.statements import For, Pipelined, While
@@ -154,14 +156,19 @@ def intervals(program: Program, loops: Sequence[Scheduled]) -> Mapping[str, floa
 
 
 def of_sm(program: Program, loops: Sequence[Scheduled]) -> float:
-    """Machine cycles of an SM for an iteration of each loop, together: thread blocks that share it hide what
-    the others wait for, until a unit is always busy."""
+    """Machine cycles of an SM for an iteration of each loop, together, in their `shares`: thread blocks that
+    share it hide what the others wait for, until a unit is always busy."""
     return shared_sm(intervals(program, loops), program.resident_blocks, loops)
 
 
 def shared_sm(alone: Mapping[str, float], blocks: int, loops: Sequence[Scheduled]) -> float:
     """`of_sm` from the `intervals` of one of the thread blocks."""
-    return sum(max(busy(one), alone[one.loop.path] / blocks) for one in loops)
+    return shared(loops, [max(busy(one), alone[one.loop.path] / blocks) for one in loops])
+
+
+def shared(loops: Sequence[Scheduled], cycles: Sequence[float]) -> float:
+    """The sum of cycles of an iteration of each loop, in their `shares`."""
+    return sum(map(mul, shares([one.loop for one in loops]), cycles))
 
 
 def paces(loops: Sequence[Scheduled]) -> Paces:

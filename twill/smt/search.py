@@ -207,12 +207,14 @@ def _decided(setting: Setting, evidence: Evidence) -> Evidence:
             evidence, agenda = _raised(setting, evidence, agenda, pending.pop(0))
         evidence, agenda = _settled(setting, evidence, agenda)
         evidence = by_slots(setting, evidence)
+    if _near_enough(setting, evidence):
+        return evidence
     if not setting.options.proofs and _never(setting, evidence):
         return _decide(setting, evidence, agenda, evidence.top)[0]
     while evidence.open and setting.remaining > 0:
         evidence, agenda = _probed_midway(setting, evidence, agenda)
         evidence, agenda = _halved(setting, evidence, agenda)
-        if not evidence.open or _enough(setting, evidence, agenda):
+        if not evidence.open or _enough(setting, evidence, agenda) or _near_enough(setting, evidence):
             break
         agenda, interval = _next(setting, evidence, agenda)
         evidence, agenda = _decide(setting, evidence, agenda, interval)
@@ -228,6 +230,11 @@ def _near(setting: Setting, evidence: Evidence) -> bool:
     return not setting.options.proofs and evidence.best is not None and not _far(evidence)
 
 
+def _near_enough(setting: Setting, evidence: Evidence) -> bool:
+    """There is an answer so near the lower end that nobody wants a better one."""
+    return setting.options.near and evidence.best is not None and not _far(evidence)
+
+
 def _far(evidence: Evidence) -> bool:
     return FAR * (evidence.high - evidence.low) >= evidence.high
 
@@ -239,7 +246,7 @@ def _first(setting: Setting, evidence: Evidence) -> Evidence:
         evidence = lowest(setting, evidence)
         return early(setting, evidence) if evidence.open else evidence
     evidence = early(setting, evidence) if evidence.open else evidence
-    return lowest(setting, evidence) if evidence.open else evidence
+    return lowest(setting, evidence) if evidence.open and not _near_enough(setting, evidence) else evidence
 
 
 def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:

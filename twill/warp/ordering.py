@@ -31,7 +31,10 @@ def hand_offs(scheduled: Scheduled, mmas: tuple[Task, ...]) -> tuple[HandOff, ..
     intervals of prologue and epilogue without its MMAs a group would signal a second time before the first
     signal is consumed. One run per interval and group keeps the groups apart; the tensor
     core's queue orders further ones (measured: four hand-offs instead of two cost a tenth,
-    benchmarks/notebook.md)."""
+    benchmarks/notebook.md). None either for a loop of one iteration: the group that comes to it first goes
+    first."""
+    if _once(scheduled):
+        return ()
     interval = scheduled.solution.interval
     ordered = sorted(mmas, key=lambda task: (task.start % interval, task.group))
     runs: list[list[Task]] = []
@@ -51,6 +54,12 @@ def hand_offs(scheduled: Scheduled, mmas: tuple[Task, ...]) -> tuple[HandOff, ..
     pairs = zip(taken, [*taken[1:], taken[0]], strict=True)
     found = tuple(_hand_off(scheduled, one[-1], other[0]) for one, other in pairs)
     return () if all(_forced(scheduled, hand_off) for hand_off in found) else found
+
+
+def _once(scheduled: Scheduled) -> bool:
+    """Whether the loop has one iteration at most, and is scheduled so."""
+    most = scheduled.loop.most_trips
+    return most is not None and most <= 1 and scheduled.solution.in_flight(scheduled.problem) == 1
 
 
 def _hand_off(scheduled: Scheduled, after: Task, before: Task) -> HandOff:

@@ -13,10 +13,11 @@ makes the program from that of one tile. The groups that load are not copied: th
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
 from math import prod
+from operator import mul
 from typing import Any
 
 from twill.ir.channels import OrderBarrier
-from twill.ir.loop import GRID, Op, Tensor
+from twill.ir.loop import GRID, MANY, Op, Tensor, shares
 from twill.ir.program import Program, WarpProgram
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import (
@@ -48,7 +49,7 @@ from twill.warp.tasks import Scheduled
 
 MOST = 4
 """Tiles in flight at most, unless given."""
-TRIPS = 16
+TRIPS = MANY
 """Iterations of a loop, for predictions."""
 
 
@@ -142,14 +143,15 @@ def copies(granted: Sequence[Granted], loader: int, number: int) -> Mapping[int,
 
 
 def cycles(code: Code, loops: Sequence[Scheduled], number: int) -> float:
-    """Predicted machine cycles from tile to tile, for loops of TRIPS iterations: what a tile takes divided by
-    the tiles in flight, but no less than its loops occupy the tensor core. A tile takes its loops from the
-    first start to the last end, and its stores outside of them pass shared memory twice."""
+    """Predicted machine cycles from tile to tile, for loops of TRIPS iterations, or their `shares` of these:
+    what a tile takes divided by the tiles in flight, but no less than its loops occupy the tensor core. A
+    tile takes its loops from the first start to the last end, and its stores outside of them pass shared
+    memory twice."""
     alone, machine = 0.0, loops[0].machine
-    for one in loops:
+    for one, share in zip(loops, shares([one.loop for one in loops]), strict=True):
         unit = one.problem.resolution.cycles_per_unit
         length = max(one.start(op.id) + op.issue for op in one.problem.operations)
-        alone += unit * ((TRIPS - 1) * one.solution.interval + max(length, one.solution.interval))
+        alone += unit * ((share * TRIPS - 1) * one.solution.interval + max(length, one.solution.interval))
     inside = {op.index for one in loops for op in one.loop.op.inner()}
     stored = sum(
         prod(value.type.shape) * bits(value.type.dtype) // 8
@@ -164,8 +166,10 @@ def cycles(code: Code, loops: Sequence[Scheduled], number: int) -> float:
 
 
 def busy(loops: Sequence[Scheduled]) -> float:
-    """Machine cycles for which the loops of a tile occupy the tensor core, with TRIPS iterations each."""
-    return sum(one.problem.resolution.cycles_per_unit * TRIPS * one.solution.interval for one in loops)
+    """Machine cycles for which the loops of a tile occupy the tensor core, with TRIPS iterations each, or
+    their `shares` of these."""
+    cycles = [one.problem.resolution.cycles_per_unit * one.solution.interval for one in loops]
+    return TRIPS * sum(map(mul, shares([one.loop for one in loops]), cycles))
 
 
 # --- channels ---------------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-"""In how many iterations of a loop a condition holds, where that follows from the loop's bounds.
+"""How many iterations a loop has, and in how many of them a condition holds, where its bounds say so.
 
-Takes a function, a counted loop and a condition in it; gives bounds on the number of iterations. A comparison
+Takes a function, a counted loop and a condition in it; gives bounds on the number of iterations: on the
+diagonal causal attention has `range(query, min(query + 128, length), 64)`, two at most. A comparison
 of a linear function of the induction variable changes at most once, and how far from the first or the last
 iteration it does is known where all else cancels: `start + 128 > length` holds in the last of the iterations
 `range(0, length, 128)`. Arithmetic is taken not to wrap, so bounds serve costs, and decide no values.
@@ -48,6 +49,12 @@ class _Loop:
     """and less than each of these."""
     step: int
 
+    def trips(self) -> int | None:
+        """How many iterations there are at most."""
+        lengths = (upper.plus(lower, -1) for upper in self.upper for lower in self.lower)
+        known = [length.constant for length in lengths if not length.factors]
+        return max(0, -(-min(known) // self.step)) if known else None
+
     def most(self, condition: Value) -> Most:
         maker = self.makers.get(condition.id)
         match lookup(maker.name) if maker is not None else None:
@@ -85,20 +92,31 @@ class _Loop:
 
 def most_iterations(function: Function, loop: Op, condition: Value) -> Most:
     """In how many iterations of a loop a condition of its body holds, and does not hold, at most."""
+    counted = _counted(function, loop)
+    return UNKNOWN if counted is None else counted.most(condition)
+
+
+def most_trips(function: Function, loop: Op) -> int | None:
+    """How many iterations a loop has at most; None where no number follows."""
+    counted = _counted(function, loop)
+    return None if counted is None else counted.trips()
+
+
+def _counted(function: Function, loop: Op) -> _Loop | None:
     if role(loop) != "for":
-        return UNKNOWN
+        return None
     makers = {value.id: op for op in function.walk() for value in op.results}
     lower, upper, step = loop.operands[:3]
     by = _linear(makers, step)
     if by.factors or by.constant <= 0:
-        return UNKNOWN
+        return None
     return _Loop(
         makers,
         loop.regions[0].blocks[0].args[0].id,
         tuple(_bounds(makers, lower, "maxsi")),
         tuple(_bounds(makers, upper, "minsi")),
         by.constant,
-    ).most(condition)
+    )
 
 
 def _bounds(makers: Mapping[int, Op], value: Value, word: str) -> Iterable[_Linear]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 
 from twill.diagnostics import TwillError
+from twill.extract.dependence.frequency import most_trips
 from twill.ir.loop import Block, Carried, Function, Loop, Module, Op, Refusal, Value
 from twill.ops.table import is_mma, pipelined, role
 
@@ -82,6 +83,7 @@ class Finder:
             carried=self.carried(op, body),
             body=body,
             refusal=clustered(self.module, self.function, op) or refusal(op, body, specialized),
+            most_trips=most_trips(self.function, op) if counted else None,
         )
 
     def body(self, op: Op) -> Block:
