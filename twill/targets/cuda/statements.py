@@ -258,10 +258,11 @@ def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
 def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:
     """At the beginning of a loop's body: the thread's coordinates, where it uses them. A loop that keeps
     positions does little else than issue MMAs, and keeps addresses too; one whose accumulators are in tensor
-    memory has registers for addresses, unless ptxas spills (`Program.lean`)."""
+    memory has registers for addresses, and so has a group that only moves data, unless ptxas spills
+    (`Program.lean`): a thread keeps the products of its rows and strides, for instance."""
     if emitter.positions.names or (emitter.program.tensor_memory and not emitter.program.lean):
         return []
-    wide = emitter.group.warps >= 4 and not emitter.group.only_moves
+    wide = emitter.group.warps >= 4 and (emitter.program.lean or not emitter.group.only_moves)
     used = any(member in line for line in body for member in REMATERIALIZED)
     return ["thread.rematerialize();"] if wide and used else []
 
