@@ -1022,6 +1022,20 @@ def exactly(
 
 
 @triton.jit
+def mounting(
+    a, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """Sums down the columns of each block of rows, by a product in full precision: more operands than a
+    thread has registers for."""
+    m, n = tl.arange(0, BLOCK_M), tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    ones = tl.where(m[:, None] >= m[None, :], 1.0, 0.0)
+    for i in range(0, M, BLOCK_M):
+        at = (i + m)[:, None] * N + n[None, :]
+        x = tl.load(a + at).to(tl.float32) * 0.5
+        tl.store(c + at, tl.dot(ones, x, input_precision="ieee"))
+
+
+@triton.jit
 def settled(
     a, b, c, o, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2820,6 +2834,14 @@ TWILL = {
         "BLOCK_K": 16,
         "num_warps": 4,
     },
+    "mounting": {
+        "a": "*fp16:16",
+        "c": "*fp32:16",
+        **{name: SIZES[name] for name in "MN"},
+        "BLOCK_M": 64,
+        "BLOCK_N": 128,
+        "num_warps": 4,
+    },
     "settled": {
         **HALF,
         "o": "*fp16:16",
@@ -3301,6 +3323,7 @@ VARIANTS = {
     "accrued": ("accrued", {}),
     "lengths_of_rows": ("lengths_of_rows", {}),
     "exactly": ("exactly", {}),
+    "mounting": ("mounting", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),
     "drawn": ("drawn", {}),
