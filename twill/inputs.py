@@ -325,6 +325,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     from twill.extract.rewrite.shared_scales import shared_scales
     from twill.extract.rewrite.single_iteration import in_loops
     from twill.extract.rewrite.split_branches import split_branches
+    from twill.extract.rewrite.staged_tiles import staged_tiles
     from twill.extract.rewrite.stored_values import forwarded
     from twill.extract.rewrite.tensor_copies import without_tensor_copies
     from twill.extract.rewrite.turned_loads import turned_loads
@@ -341,7 +342,7 @@ def _rewritten(module: Module, *, everywhere: bool, warps: int | None, late: boo
     addressed = lanes_down_rows(own_offsets(copied_loads(turned_loads(plain))))
     alike = loaded_as_read(carried_as_added(addressed))
     settled = on_the_device(loaded_late(alike) if late else loaded_early(alike))
-    return literal_layouts(settled, everywhere=everywhere, vectors=settled.num_warps < WARPS)
+    return staged_tiles(literal_layouts(settled, everywhere=everywhere, vectors=settled.num_warps < WARPS))
 
 
 def origin(inputs: Inputs) -> tuple[Module, Machine]:

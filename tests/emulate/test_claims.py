@@ -68,3 +68,13 @@ def test_a_kernel_that_is_not_persistent_claims_nothing() -> None:
             GenerateOptions(time_limit=20, check=False, lowering=Options(dynamic=True)),
         )
     assert error.value.help == "give --persistent"
+
+
+def test_lanes_that_store_what_they_load_come_together_before_a_tile_is_claimed() -> None:
+    """The leader releases what its warp has stored."""
+    options = GenerateOptions(time_limit=20, execute=True, lowering=Options(dynamic=True))
+    made = generate(Inputs("tests/kernels/ttgir/turned.sm90.ttgir", arch="sm90", persistent=True), options)
+    assert "load_global" in made.cuda
+    assert "claims.publish" in made.cuda
+    assert made.checked
+    assert made.checked.values

@@ -22,7 +22,9 @@ def module(kernel: str) -> Module:
     return read(path.read_text(), str(path))
 
 
-def executed(made: Module, pid: tuple[int, int], seed: int = 0, **sizes: int) -> tuple[Memory, Memory]:
+def executed(
+    made: Module, pid: tuple[int, int], seed: int = 0, grid: int = 2, **sizes: int
+) -> tuple[Memory, Memory]:
     """The memory after and before one program."""
     function = made.functions[0]
     numbers = {
@@ -32,7 +34,7 @@ def executed(made: Module, pid: tuple[int, int], seed: int = 0, **sizes: int) ->
     }
     values, memory = arguments(function, dict(numbers), seed)
     _, untouched = arguments(function, dict(numbers), seed)
-    place = {"pid.x": pid[0], "pid.y": pid[1], "pid.z": 0, "grid.x": 2, "grid.y": 2, "grid.z": 1}
+    place = {"pid.x": pid[0], "pid.y": pid[1], "pid.z": 0, "grid.x": grid, "grid.y": 2, "grid.z": 1}
     interpret(function, values, memory, place)
     return memory, untouched
 
@@ -98,6 +100,25 @@ def test_programs_that_return_early_do_what_they_do_before_that() -> None:
         assert np.array_equal(
             memory.array("c", 1)[128 * 136 :], before.array("c", len(memory.array("c", 1)))[128 * 136 :]
         )
+
+
+def test_both_branches_of_a_kernel_end_it() -> None:
+    """Of four programs: the first two, the third, and the last, which returns early."""
+    original = module("parting")
+    assert len(original.functions[0].body.blocks) > 1  # pyright: ignore[reportOptionalMemberAccess]
+    made = structured(original)
+    assert original.text.count("\n") == made.text.count("\n")
+    for pid in range(4):
+        memory, before = executed(made, (pid, 0), grid=4, M=256, K=64)
+        rows = (
+            one.array("c", 256 * 64)[64 * 64 * pid :][: 64 * 64].astype(np.float32)
+            for one in (memory, before)
+        )
+        after, untouched = rows
+        a = before.array("a", 256 * 64)[: 256 * 64].reshape(256, 64)[64 * pid :][:64].astype(np.float32)
+        b = before.array("b", 64 * 64)[: 64 * 64].reshape(64, 64).astype(np.float32)
+        wanted = untouched if pid == 3 else (a @ b).ravel() * (1, 1, 2)[pid]
+        assert np.allclose(after, wanted, rtol=2e-3, atol=2e-3)
 
 
 def test_a_step_that_would_overflow_is_multiplied_in_64_bits() -> None:

@@ -1022,6 +1022,44 @@ def exactly(
 
 
 @triton.jit
+def parting(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b in the first half of the rows, twice that in the others but the last program's: both branches
+    end the kernel, one of them early too."""
+    pid = tl.program_id(0)
+    m, n = pid * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    if pid * BLOCK_M < M // 2:
+        for i in range(0, K, BLOCK_K):
+            x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+            acc = tl.dot(x, tl.load(b + (i + k)[:, None] * BLOCK_N + n[None, :]), acc)
+        tl.store(c + m[:, None] * BLOCK_N + n[None, :], acc.to(tl.float16))
+    else:
+        if (pid + 1) * BLOCK_M >= M:
+            return
+        for i in range(0, K, BLOCK_K):
+            x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+            acc = tl.dot(x, tl.load(b + (i + k)[:, None] * BLOCK_N + n[None, :]), acc)
+        tl.store(c + m[:, None] * BLOCK_N + n[None, :], (2 * acc).to(tl.float16))
+
+
+@triton.jit
+def mounting(
+    a, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """Sums down the columns of each block of rows, by a product in full precision: more operands than a
+    thread has registers for."""
+    m, n = tl.arange(0, BLOCK_M), tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    ones = tl.where(m[:, None] >= m[None, :], 1.0, 0.0)
+    for i in range(0, M, BLOCK_M):
+        at = (i + m)[:, None] * N + n[None, :]
+        x = tl.load(a + at).to(tl.float32) * 0.5
+        tl.store(c + at, tl.dot(ones, x, input_precision="ieee"))
+
+
+@triton.jit
 def settled(
     a, b, c, o, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2820,6 +2858,15 @@ TWILL = {
         "BLOCK_K": 16,
         "num_warps": 4,
     },
+    "parting": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
+    "mounting": {
+        "a": "*fp16:16",
+        "c": "*fp32:16",
+        **{name: SIZES[name] for name in "MN"},
+        "BLOCK_M": 64,
+        "BLOCK_N": 128,
+        "num_warps": 4,
+    },
     "settled": {
         **HALF,
         "o": "*fp16:16",
@@ -3301,6 +3348,8 @@ VARIANTS = {
     "accrued": ("accrued", {}),
     "lengths_of_rows": ("lengths_of_rows", {}),
     "exactly": ("exactly", {}),
+    "mounting": ("mounting", {}),
+    "parting": ("parting", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),
     "drawn": ("drawn", {}),

@@ -145,14 +145,14 @@ def _say_warnings(out: Path, made: "Generated", instead: bool) -> None:
 
 def _reports(out: Path, made: "Generated") -> list[Path]:
     """The report of each loop, with its CUDA, and its SASS where the kernel was built."""
-    from twill.cli.output import context, put
+    from twill.cli.output import context, prefixes_of, put
     from twill.launch.build import LIBRARY
     from twill.launch.disassembly import disassembled
     from twill.report.page import page
 
     sass, paths = disassembled(out / LIBRARY), list[Path]()
-    for case, one in zip(made.cases, made.loops, strict=True):
-        prefix = "" if len(made.loops) == 1 else f"{one.loop.path.rpartition('/')[2]}."
+    prefixes = prefixes_of([one.loop.path for one in made.loops])
+    for case, one, prefix in zip(made.cases, made.loops, prefixes, strict=True):
         html = page(made.results[one.loop.path], context(case, cuda=made.cuda, sass=sass))
         paths += put(out, {f"{prefix}report.html": html})
     return paths

@@ -184,6 +184,15 @@ def _running() -> tuple[str, list[Path]]:
     ]
 
 
+def prefixes_of(paths: Sequence[str]) -> list[str]:
+    """What the names of the files of each loop begin with: the loop, and those around it where others are
+    named alike; nothing for a loop that is alone."""
+    names = [path.rpartition("/")[2] for path in paths]
+    if len(set(names)) < len(names):
+        names = [path.partition("/")[2].replace("/", ".") for path in paths]
+    return [f"{name}." for name in names] if len(paths) > 1 else [""]
+
+
 def folder_of(out: Path, case: Case, several: bool) -> Path:
     """`out` itself, or a subfolder named after the loop where there are several loops."""
     return out / case.name.replace("/", ".") if several else out

@@ -184,20 +184,20 @@ def _ranges(made: "Program", loops: "Sequence[Scheduled]") -> None:
 
 def _drawings(made: "Generated", predicted: "Predicted") -> "Contents":
     """For each loop, the schedule above the simulated run, and a report with both."""
-    from twill.cli.output import context
+    from twill.cli.output import context, prefixes_of
     from twill.report.page import Run, page
     from twill.report.scene import png, stacked, svg
     from twill.report.simulated import draw
     from twill.report.timeline import draw as scheduled
 
     files = dict[str, Callable[[], str | bytes]]()
-    for case, one in zip(made.cases, made.loops, strict=True):
+    prefixes = prefixes_of([one.loop.path for one in made.loops])
+    for case, one, prefix in zip(made.cases, made.loops, prefixes, strict=True):
         steady = predicted.loops[one.loop.path]
         run = Run(tuple(event for event in predicted.events if event.loop == one.loop.op.index), steady)
         both = stacked(
             scheduled(one.problem, one.solution), draw(one.problem, one.solution, run.events, steady)
         )
-        prefix = "" if len(made.loops) == 1 else f"{one.loop.path.rpartition('/')[2]}."
         files |= {f"{prefix}simulated.svg": partial(svg, both), f"{prefix}simulated.png": partial(png, both)}
         files[f"{prefix}report.html"] = partial(
             page, made.results[one.loop.path], context(case, run, made.cuda)

@@ -33,6 +33,7 @@ from twill.generation.spills import (
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
 from twill.launch.one_at_a_time import Aside, alone
+from twill.warp.lean import lean
 
 RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
@@ -175,7 +176,8 @@ def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Com
     changes = (*built.changes, *([LEAN] if remedy.lean and not program.lean else []))
     granted = tuple(map(_granting, program.groups, remedy.registers))
     loading = max((remedy.registers[i] for i in moving), default=0)
-    other = replace(program, lean=remedy.lean, groups=granted)
+    regranted = replace(program, groups=granted)
+    other = lean(regranted) if remedy.lean and not program.lean else regranted
     built = replace(
         built, changes=changes, loading=registers_in_words(loading) if granted != program.groups else ""
     )

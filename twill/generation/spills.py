@@ -17,6 +17,7 @@ from twill.generation.checked_build import write_buildable
 from twill.generation.generated import Generated, source
 from twill.ir.program import Program
 from twill.launch.build import severity
+from twill.warp.lean import lean
 from twill.warp.thread_block import granted, registers_at_entry, regranted
 
 MOST_SPILLED = 1024
@@ -81,7 +82,7 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
 def _lean(built: Compiled) -> Compiled:
     """The kernel with fewer registers for more instructions, where less is spilled so."""
     changes = (*built.changes, LEAN)
-    other = printed(replace(built, changes=changes), replace(built.made.program, lean=True))
+    other = printed(replace(built, changes=changes), lean(built.made.program))
     return built if other is None or severity(other.said) >= severity(built.said) else other
 
 

@@ -171,7 +171,8 @@ class Program:
     lean: bool = False
     """Fewer registers for more instructions: tiles of truth values that a group keeps while it waits are
     bits, 32 to a register, of the offsets of a thread's copies that are the same distance apart two numbers
-    are kept, fewer accesses are in flight, and addresses in tensor memory's loops are computed again."""
+    are kept, fewer accesses are in flight, addresses in tensor memory's loops and of groups that only move
+    data are computed again, and epilogues wait for MMAs between intervals. Made by `warp.lean`."""
     dependences: tuple[DependenceBarrier, ...] = ()
     synchronized: tuple[int, ...] = ()
     """Ids of the groups that execute TensorMemorySync: those that use tensor memory, else all; all, too,

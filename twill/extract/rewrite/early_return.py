@@ -1,14 +1,15 @@
 """Early returns as structured control flow.
 
 Triton writes `if condition: ...; return` as `cf.cond_br` to a block that returns and a block with the rest of
-the kernel. Takes a module; gives the same with an `scf.if` in place of each such branch, which lowering
-follows like any other. Every block must have one predecessor, as Triton makes them; other control flow, also
-of functions that return values, is left as it is, and lowering refuses it with its line. Lines stay where
-they are.
+the kernel; where both branches have returns in them, they end in `cf.br` to a block that does nothing else.
+Takes a module; gives the same with an `scf.if` in place of each such branch, which lowering follows like any
+other. Every other block must have one predecessor, as Triton makes them; other control flow, also of
+functions that return values, is left as it is, and lowering refuses it with its line. Lines stay where they
+are.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from re import findall
 
@@ -16,7 +17,7 @@ from twill.extract.rewrite.edits import UNKNOWN, Edit, edited, text_of
 from twill.ir.loop import Block, Function, Module
 from twill.ops.table import named
 
-_BRANCH, _RETURN = "cf.cond_br", named("return")
+_BRANCH, _JUMP, _RETURN = "cf.cond_br", "cf.br", named("return")
 _LABEL = r"\^[\w$.-]+"
 
 
@@ -41,15 +42,20 @@ def _edits(module: Module, function: Function) -> Iterator[Edit]:
     flow = _flow(module, blocks)
     order = tuple(i for i in range(len(blocks)) if not _returns(flow, i))
     if _tree(flow) and tuple(_preorder(flow, 0)) == order:
-        yield Edit(blocks[0].ops[0].span.start, blocks[-1].ops[-1].span.start, _text(flow, 0))
+        last = blocks[-1].ops[-1].span
+        yield Edit(blocks[0].ops[0].span.start, last.start, _text(flow, 0))
+        yield Edit(last.start, last.end, _RETURN)
 
 
 def _flow(module: Module, blocks: tuple[Block, ...]) -> _Flow:
     names = ["", *(findall(_LABEL, _gap(module, one, other))[-1:] for one, other in pairwise(blocks))]
     numbers = {name[0]: i for i, name in enumerate(names) if name}
     targets = (findall(_LABEL, text_of(module, block.ops[-1])) for block in blocks)
-    return _Flow(
+    flow = _Flow(
         module, blocks, tuple(tuple(numbers[name] for name in found if name in numbers) for found in targets)
+    )
+    return replace(
+        flow, successors=tuple(() if _ends(flow, i) else flow.successors[i] for i in range(len(blocks)))
     )
 
 
@@ -57,6 +63,12 @@ def _gap(module: Module, one: Block, other: Block) -> str:
     """The label of a block without what follows it (the list of predecessors), and what stands before it."""
     text = module.text[one.ops[-1].span.end : other.ops[0].span.start]
     return text.partition("//")[0]
+
+
+def _ends(flow: _Flow, block: int) -> bool:
+    """It goes on to a block that only returns."""
+    found = flow.successors[block]
+    return flow.blocks[block].ops[-1].name == _JUMP and len(found) == 1 and _returns(flow, found[0])
 
 
 def _returns(flow: _Flow, block: int) -> bool:
@@ -71,7 +83,7 @@ def _tree(flow: _Flow) -> bool:
     ends = {
         (block.ops[-1].name, len(found)) for block, found in zip(flow.blocks, flow.successors, strict=True)
     }
-    return targets == sorted(reached) and ends <= {(_BRANCH, 2), (_RETURN, 0)}
+    return targets == sorted(reached) and ends <= {(_BRANCH, 2), (_JUMP, 0), (_RETURN, 0)}
 
 
 def _preorder(flow: _Flow, block: int) -> Iterator[int]:

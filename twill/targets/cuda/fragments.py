@@ -282,8 +282,19 @@ def scratch(op: Op) -> int:
             return tile_room(op.result)
         case "atomic" | "atomic_exchange":
             return tile_room(op.result) or ALIGNED
+        case "dot":
+            return sum(map(tile_room, {one.id: one for one in staged(op)}.values()))
         case _:
             return _exchanged(op)
+
+
+def staged(op: Op) -> tuple[Value, ...]:
+    """What a dot without a tensor core reads from shared memory (`extract.rewrite.staged_tiles`)."""
+    return tuple(
+        value
+        for value in op.operands[:2]
+        if isinstance(value.type, Tensor) and not isinstance(value.type.encoding, DotOperand)
+    )
 
 
 def scan_layout(op: Op) -> Spread | None:

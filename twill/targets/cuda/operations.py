@@ -30,7 +30,7 @@ from twill.targets.cuda.element_pairs import paired
 from twill.targets.cuda.elements import guard, once, refuse, written
 from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import plus, times
-from twill.targets.cuda.fragments import Fragment, holding, together
+from twill.targets.cuda.fragments import Fragment, holding, staged, together
 from twill.targets.cuda.linear_stores import linear_store
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.polynomial_parts import divided
@@ -201,7 +201,7 @@ def _dot(scope: Scope, op: Op) -> None:
         scope.lines.append(declaration(op.result.type, name))
     scope.lines += written(op.result.type, name, scope.elements(added))
     if plain_dot.is_plain(op):
-        scope.lines += plain_dot.lines(op, name, scope.elements(a), scope.elements(b))
+        scope.lines += plain_dot.lines(op, name, *through_scratch.operands(scope, staged(op), (a, b)))
     else:
         scope.lines.append(warp_mma.call(op, name, _registers(scope, a), _registers(scope, b)))
     scope.values[op.result.id] = held(name, op.result.type)

@@ -39,6 +39,7 @@ from twill.ir.statements import (
     TensorMemorySync,
     While,
     inner,
+    walk,
 )
 from twill.targets.cuda.barriers import (
     barrier_arrive,
@@ -257,10 +258,11 @@ def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
 def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:
     """At the beginning of a loop's body: the thread's coordinates, where it uses them. A loop that keeps
     positions does little else than issue MMAs, and keeps addresses too; one whose accumulators are in tensor
-    memory has registers for addresses, unless ptxas spills (`Program.lean`)."""
+    memory has registers for addresses, and so has a group that only moves data, unless ptxas spills
+    (`Program.lean`): a thread keeps the products of its rows and strides, for instance."""
     if emitter.positions.names or (emitter.program.tensor_memory and not emitter.program.lean):
         return []
-    wide = emitter.group.warps >= 4 and not emitter.group.only_moves
+    wide = emitter.group.warps >= 4 and (emitter.program.lean or not emitter.group.only_moves)
     used = any(member in line for line in body for member in REMATERIALIZED)
     return ["thread.rematerialize();"] if wide and used else []
 
@@ -300,7 +302,8 @@ def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequenc
     after, following = list[str](), f"{CLAIMED}.next(claimed++, {rank})"
     if emitter.program.counted:
         before = ["uint32_t claim = 0;", f"if (thread.leader) claim = {CLAIMED}.take();"]
-        after = [f"if (thread.leader) {CLAIMED}.publish(claimed, claim);", "__syncwarp();"]
+        publish = [f"if (thread.leader) {CLAIMED}.publish(claimed, claim);", "__syncwarp();"]
+        after = ["__syncwarp();", *publish] if _through_registers(body) else publish
         following = f"{CLAIMED}.next(claimed++)"
     inside = printed(emitter, body)
     if emitter.group is claims_by(emitter.program):
@@ -311,6 +314,13 @@ def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequenc
     number, count = (["uint32_t tile_number = 0;"], " ++tile_number") if alternating else ([], "")
     head = f"for (int32_t {name} = {lower}; uint32_t({name}) < uint32_t({upper});{count}) {{"
     return ["uint32_t claimed = 0;", *number, head, *indented([*inside, f"{name} = {following};"]), "}"]
+
+
+def _through_registers(body: Sequence[Statement]) -> bool:
+    """Whether lanes store tiles that they load: the leader releases what its warp has stored, so its lanes
+    come together first."""
+    fills = (one for one in walk(tuple(body)) if isinstance(one, ProducerLoad))
+    return any(load.along is not None for fill in fills for load in fill.loads)
 
 
 def _alternate(emitter: Emitter, it: Alternate) -> list[str]:

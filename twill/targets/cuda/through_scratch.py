@@ -18,7 +18,7 @@ from twill.targets.cuda.elements import guard, once, plain, written
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, scan_layout, tile_room
 from twill.targets.cuda.linear_tiles import Point, Spread
-from twill.targets.cuda.register_tiles import AnyPoint, as_stored, declaration, number, point
+from twill.targets.cuda.register_tiles import AnyPoint, Elements, as_stored, declaration, number, point
 from twill.targets.cuda.scans import Scan
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
@@ -67,6 +67,24 @@ def _take(scope: Scope, value: Value, element: Callable[[AnyPoint], str]) -> Non
         scope.lines += [] if kept else [declaration(tile, name)]
         scope.lines += written(tile, name, elements)
     scope.values[value.id] = scope.held(name, tile)
+
+
+def operands(scope: Scope, staged: Sequence[Value], tiles: Sequence[Value]) -> list[Elements]:
+    """The elements of tiles: of those in `staged` in shared memory, where they are put first."""
+    places, used = dict[int, str](), 0
+    for value in {one.id: one for one in staged}.values():
+        scope.lines += [] if places else [scope.group_barrier()]
+        places[value.id] = plus(scope.scratch, used)
+        _put(scope, value, places[value.id])
+        used += tile_room(value)
+    scope.lines += [scope.group_barrier()] if places else []
+    return [
+        _in_shared(_tile(one), places[one.id]) if one.id in places else scope.elements(one) for one in tiles
+    ]
+
+
+def _in_shared(tile: Tensor, place: str) -> Elements:
+    return lambda one: number(tile, plain(tile, place, one))
 
 
 def _strides(shape: Sequence[int]) -> list[int]:

@@ -11,6 +11,7 @@ from twill.ir.loop import Bases, DotOperand, Op, Scalar, Tensor, Type
 from twill.ops.c import c_type
 from twill.ops.values import element
 from twill.targets.cuda import plain_dot
+from twill.targets.cuda.fragments import staged
 from twill.targets.cuda.linear_tiles import Spread, literal, spread
 
 TYPES = {
@@ -29,7 +30,7 @@ def unsupported(op: Op) -> str | None:
     """Why a `tt.dot` can not be generated; None where it may be."""
     kinds = [value.type.dtype for value in op.operands if isinstance(value.type, Tensor)]
     names = [kind.name for kind in kinds if isinstance(kind, Scalar)]
-    if len(names) != 3 or any(not _known(value.type) for value in op.operands):
+    if len(names) != 3 or any(not _known(value.type) for value in op.operands if value not in staged(op)):
         return "of tiles in other layouts than those of mma.sync can not be generated"
     if plain_dot.is_plain(op):
         return plain_dot.unsupported(op)
