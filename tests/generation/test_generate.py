@@ -309,6 +309,30 @@ def test_no_grant_is_tried_where_far_too_much_is_spilled(
     assert built
 
 
+@pytest.mark.parametrize(("left", "taken"), [(130, True), (131, False)])
+def test_a_kernel_that_spills_half_is_taken_where_all_spill(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, left: int, taken: bool
+) -> None:
+    tried = list[int | None]()
+
+    def again(inputs: Inputs, *_: object) -> Generated:
+        tried.append(inputs.registers)
+        return gemm
+
+    def said(made: Generated) -> Sequence[str]:
+        return [f"{left} bytes of registers are spilled, of 240"] if len(tried) == 2 else SPILLED
+
+    monkeypatch.setattr(retries, "generate", again)
+    monkeypatch.setattr(spills, "_warnings", said)
+    found = without_warnings(GEMM, OPTIONS, gemm, SPILLED)
+    assert len(tried) > 2
+    assert (found is not None) == taken
+    if found:
+        assert found.program.notes[-1].startswith(
+            f"scheduled for {tried[1]} registers per thread: otherwise 260"
+        )
+
+
 def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     """Though ptxas spills nothing of it."""
     tried = tried_with(monkeypatch, gemm, 0)
@@ -382,7 +406,9 @@ def test_the_search_for_a_kernel_without_spills_ends(
     ):
         monkeypatch.setattr(module, name, value)
     given = [retry(number, found) for number, found in enumerate(paces)]
-    found = module._best_retry(gemm, given, 1.0, lambda what: None, lambda built: built.made)  # pyright: ignore[reportPrivateUsage]
+    found = module._best_retry(
+        spills.Compiled(gemm, SPILLED), given, 1.0, lambda what: None, lambda built: built.made
+    )  # pyright: ignore[reportPrivateUsage]
     assert (found and found.form) == (None if taken is None else f"{taken}")
     assert asked == tried
 

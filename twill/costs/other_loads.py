@@ -45,15 +45,4 @@ def waiting(graph: Graph, load: Value) -> int:
     """How many readers of a load that does not run ahead may wait for it: those that follow from another one
     in an iteration find its tile there."""
     readers = {use.node for use in load.uses}
-    return len(readers - set[str]().union(*(_following(graph, reader) for reader in readers)))
-
-
-def _following(graph: Graph, node: str) -> set[str]:
-    """What follows from a node in the same iteration."""
-    found, left = set[str](), [node]
-    while left:
-        here = left.pop()
-        behind = {edge.dst for edge in graph.edges if edge.src == here and not edge.distance} - found
-        found |= behind
-        left += behind
-    return found
+    return len(readers - set[str]().union(*(graph.following(reader) for reader in readers)))

@@ -32,6 +32,7 @@ from twill.generation.spills import (
 )
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
+from twill.launch.build import severity
 from twill.launch.one_at_a_time import Aside, alone
 from twill.warp.lean import lean
 
@@ -39,6 +40,8 @@ RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
 FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
+LESS = 2
+"""How many times as much a kernel must spill for another one that spills too, and is as fast, to be taken."""
 
 
 def built(
@@ -128,9 +131,10 @@ def without_warnings(
     (`Program.lean`), with other registers for the groups that load, with sub-tiles, with more warps, with
     fewer thread blocks on an SM, scheduled for fewer warp groups or registers, or in another form; its last
     note says which. Where no such kernel is right and built without these warnings in the time that there is,
-    the same schedule in the way that spills least. None where the user has decided, or nothing is better.
-    `check` and `solve` are those of `generation.generate.generate`; `check` may leave a kernel with warnings
-    unchecked. `known`: the file of what helped a kernel like this one (`kept_remedies`)."""
+    one as fast that spills at most half, or the same schedule in the way that spills least. None where the
+    user has decided, or nothing is better. `check` and `solve` are those of `generation.generate.generate`;
+    `check` may leave a kernel with warnings unchecked. `known`: the file of what helped a kernel like this
+    one (`kept_remedies`)."""
     if not said or options.schedules:
         return None
     warning = said[0].split(":")[0]
@@ -151,9 +155,9 @@ def without_warnings(
     if not first.said and (other := checked(first)):
         return other
     seconds = min(options.time_limit, LONGEST) * len(made.loops)
-    if found := _best_retry(made, others(far_too_much(said)), seconds, report, checked):
+    if found := _best_retry(first, others(far_too_much(said)), seconds, report, checked):
         return found
-    return None if first.made is made else _checked(warning, options, on_progress, None, None, first)
+    return None if first.made is made else checked(first)
 
 
 def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Compiled | None:
@@ -192,16 +196,18 @@ def _granting(group: WarpProgram, registers: int) -> WarpProgram:
 
 
 def _best_retry(
-    made: Generated,
+    first: Compiled,
     retries: Iterable[Retry],
     seconds: float,
     report: Callable[[str], None],
     checked: Callable[[Compiled], Generated | None],
 ) -> Generated | None:
-    """The first kernel without warnings that takes about as many simulated cycles as `made`, which has them;
+    """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
-    search is tried later too. Only what may be taken is checked."""
-    began, before, found = monotonic(), pace_of_sm(made), list[tuple[float, Compiled]]()
+    search is tried later too. If all have warnings, that which spills least of those as fast as `first`, if
+    that is at most half (LESS). Only what may be taken is checked."""
+    began, before, found = monotonic(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
+    spilling = list[Compiled]()
     for retry in retries:
         if monotonic() - began > seconds * (FOUND if found else RETRIES) and (found or retry.searches):
             continue
@@ -210,25 +216,33 @@ def _best_retry(
         if built is None:
             continue
         pace = pace_of_sm(built.made)
-        if pace > retry.close * before:
+        if built.said:
+            spilling += [built] if pace <= before and _far_less(built, first) else []
+        elif pace > retry.close * before:
             found.append((pace, built))
         elif right_one := checked(built):
             return right_one
-    in_order = sorted(found, key=lambda one: one[0])
-    return next((right_one for _, one in in_order if (right_one := checked(one))), None)
+    least = sorted(spilling, key=lambda one: severity(one.said))
+    in_order = [*(one for _, one in sorted(found, key=lambda one: one[0])), *least]
+    return next((right_one for one in in_order if (right_one := checked(one))), None)
+
+
+def _far_less(built: Compiled, first: Compiled) -> bool:
+    """Whether a kernel with warnings has so few that it comes before another one."""
+    (others, spilled), (others_of_first, spilled_by_first) = severity(built.said), severity(first.said)
+    return others <= others_of_first and LESS * spilled <= spilled_by_first
 
 
 def _tried(retry: Retry, fastest: float) -> Compiled | None:
-    """The kernel built without warnings; None where that is not possible or it is not faster."""
+    """The kernel in the way that ptxas spills least; None where that is not possible or it is not faster."""
     try:
         other = retry.make(min(retry.slowest, fastest))
         pace = pace_of_sm(other)
         if pace > retry.slowest or pace >= fastest:
             return None
-        built = least_spilled(compiled(other, (retry.why,), retry.what))
+        return least_spilled(compiled(other, (retry.why,), retry.what))
     except TwillError:
         return None
-    return None if built.said else built
 
 
 def _checked(
@@ -239,7 +253,9 @@ def _checked(
     known: Path | None,
     found: Compiled,
 ) -> Generated | None:
-    """The kernel with a note, checked; None where it is wrong. How it was made is kept in `known`."""
+    """The kernel with a note, checked; None where it is wrong. How one without warnings was made is kept in
+    `known`; one with warnings `check` may leave unchecked."""
+    check, known = (None, None) if found.said else (check, known)
     changes = ", ".join((*found.changes, *([found.loading] if found.loading else [])))
     try:
         made = right((noted(found.made, f"{changes}: otherwise {warning}"),), options, on_progress, check)

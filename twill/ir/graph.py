@@ -8,7 +8,7 @@ Guarantees: every edge, value and use names nodes of the graph; edges of total d
 order of nodes is that of the text, and everything else follows it.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from typing import Literal
@@ -241,6 +241,18 @@ class Graph:
     def made(self, id: str) -> tuple[Value, ...]:
         """The values whose node is `id`."""
         return tuple(self._made.get(id, ()))
+
+    def following(self, id: str, inside: Container[str] | None = None) -> set[str]:
+        """What follows from node `id` in the same iteration, on paths through nodes `inside` alone where
+        these are given."""
+        found, left = set[str](), [id]
+        while left:
+            here = left.pop()
+            behind = {edge.dst for edge in self.edges if edge.src == here and not edge.distance} - found
+            behind = {one for one in behind if inside is None or one in inside}
+            found |= behind
+            left += behind
+        return found
 
     def into(self, id: str) -> Iterator[Edge]:
         """The edges that end in node `id`."""

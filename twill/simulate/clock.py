@@ -10,10 +10,10 @@ from twill.ir.program import Program, Warpgroup
 from twill.ir.schedule import WARPGROUP
 from twill.ops.mma import depth
 from twill.simulate.actions import Action
-from twill.simulate.passing import LoopStore, Passing, loop_stores, passing, slot_stores, stored_tile
+from twill.simulate.passing import LoopStore, Passing, loop_stores, passing, slot_stores
 from twill.simulate.protocol import Protocol, State
 from twill.simulate.times import Costs, Event, Paces, Storing, Transfer
-from twill.warp.dataflow import MMAS, STORES
+from twill.warp.dataflow import MMAS, STORES, stored_tile
 from twill.warp.tasks import Scheduled
 
 

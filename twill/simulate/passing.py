@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from twill.ir.loop import Op, Tensor
 from twill.ir.machine import Cost
 from twill.ir.operands import Slot
 from twill.ir.problem import Operation
 from twill.ir.program import Program
 from twill.ir.statements import SLICES, Compute, Pipelined, ProducerStore, Statement, StoreTile, walk
+from twill.warp.dataflow import stored_tile
 from twill.warp.slot_tensors import tile_bytes
 from twill.warp.tasks import Scheduled
 
@@ -89,11 +89,6 @@ def loop_stores(program: Program, loops: Sequence[Scheduled]) -> Mapping[int, Lo
             size, cost = tile_bytes(tile.shape, tile.dtype), one.machine.cost(op.name)
             found[op.index] = _loop_store(one, one.problem.operation(node), size, cost)
     return found
-
-
-def stored_tile(op: Op) -> Tensor:
-    """What a store writes."""
-    return next(value.type for value in op.operands if isinstance(value.type, Tensor))
 
 
 def _stores(program: Program) -> Iterator[StoreTile]:

@@ -48,6 +48,11 @@ _FREE: frozenset[Role] = frozenset({*BUFFER_VIEWS, "expand", "broadcast", "splat
 """They move nothing."""
 
 
+def stored_tile(op: Op) -> Tensor:
+    """What an operation of `STORES` writes."""
+    return next(value.type for value in op.operands if isinstance(value.type, Tensor))
+
+
 @dataclass(frozen=True, slots=True)
 class Code:
     """A function with its operations and values by number."""

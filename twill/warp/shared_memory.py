@@ -20,7 +20,7 @@ from twill.ir.loop import NvmmaShared, Op, Tensor, TensorDesc, Value
 from twill.ops.mma import inputs
 from twill.ops.table import role
 from twill.warp.channels import BARRIERS, ChannelPlan, store_buffer
-from twill.warp.dataflow import BUFFER_VIEWS, LOAD, STORES, Code
+from twill.warp.dataflow import BUFFER_VIEWS, LOAD, STORES, Code, stored_tile
 from twill.warp.non_loop_code import NonLoopCode, home
 from twill.warp.slot_counts import deepen
 from twill.warp.slot_tensors import ALIGNMENT, bits, tile_bytes
@@ -58,16 +58,12 @@ class _StagingRequest:
 
     @property
     def bytes(self) -> int:
-        return tile_bytes(_tile(self.op).shape, _tile(self.op).dtype)
-
-
-def _tile(op: Op) -> Tensor:
-    return next(value.type for value in op.operands if isinstance(value.type, Tensor))
+        return tile_bytes(stored_tile(self.op).shape, stored_tile(self.op).dtype)
 
 
 def _held(demand: "Demand", op: Op) -> Tensor:
     """The tile that a store writes, as it lies in registers when it leaves."""
-    kind = _tile(op)
+    kind = stored_tile(op)
     value = next(value for value in op.operands if value.type == kind)
     while (maker := demand.code.maker(value)) is not None and role(maker) == "layout":
         value = maker.operands[0]
@@ -150,7 +146,7 @@ def _with_handed(plan: SharedMemoryPlan, handed: Mapping[int, str]) -> SharedMem
 def _split(request: _StagingRequest, parts: int) -> int:
     """How many equal parts of at most `parts` the columns of a tile can be stored in: whole lines of the
     swizzle pattern for every warp."""
-    tile = _tile(request.op)
+    tile = stored_tile(request.op)
     whole = tile.shape[-1] * bits(tile.dtype) // 8 // request.across
     return next(one for one in range(parts, 0, -1) if one == 1 or whole % (one * _line(request.op)) == 0)
 

@@ -365,11 +365,4 @@ def _returns(successors: Mapping[str, set[str]], inside: frozenset[str], leave: 
 
 def _reaches(graph: Graph, inside: frozenset[str], src: str, dst: str) -> bool:
     """A path inside the cluster and one iteration leads from `src` to `dst`."""
-    waiting, seen = [src], {src}
-    while waiting:
-        here = waiting.pop()
-        for edge in graph.edges:
-            if edge.src == here and edge.distance == 0 and edge.dst in inside and edge.dst not in seen:
-                seen.add(edge.dst)
-                waiting.append(edge.dst)
-    return dst in seen
+    return src == dst or dst in graph.following(src, inside)
