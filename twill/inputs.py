@@ -124,12 +124,11 @@ class Case:
         return self.most_trips is None or self.most_trips > 1
 
     def searched(self, options: Options) -> Options:
-        """The options of a search for the loop: it considers no more iterations in flight than there are.
-        The last cycles of a loop with few iterations are only looked for where proofs are."""
+        """The options of a search for the loop: it considers no more iterations in flight than there are."""
         if self.most_trips is None or self.most_trips >= FEW:
             return options
         most = min(max(1, self.most_trips), options.max_in_flight or FEW)
-        return replace(options, max_in_flight=most, near=most > 1 and not options.proofs)
+        return replace(options, max_in_flight=most, few=True)
 
     @property
     def name(self) -> str:

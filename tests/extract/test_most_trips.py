@@ -59,8 +59,8 @@ def test_a_loop_is_searched_for_no_more_iterations_in_flight_than_it_has(causal:
     assert [case.overlaps for case in causal] == [True, False]
     options = Options()
     assert rows.searched(options) is options
-    assert diagonal.searched(options) == replace(options, max_in_flight=1)
-    assert diagonal.searched(replace(options, proofs=False)).near
+    assert diagonal.searched(options) == replace(options, max_in_flight=1, few=True)
+    assert diagonal.searched(replace(options, max_in_flight=2)).max_in_flight == 1
 
 
 def test_a_loop_with_few_iterations_counts_less_beside_another(causal: tuple[Case, ...]) -> None:

@@ -99,10 +99,10 @@ def test_an_answer_near_its_bound_is_enough_for_a_loop_of_few_iterations() -> No
     problem, events, fewer = replace(case.problem, implementations=()), list[Progress](), list[Progress]()
     options = replace(FOUND, max_in_flight=2)
     best = solve(problem, options, events.append)
-    found = solve(problem, replace(options, near=True), fewer.append)
+    found = solve(problem, replace(options, few=True), fewer.append)
     assert best.solution
     assert found.solution
     assert 653 == best.solution.interval < found.solution.interval
-    assert search.FAR * (found.solution.interval - found.proved) < found.solution.interval
+    assert search.NEAR * (found.solution.interval - found.proved) < found.solution.interval
     assert not check_result(found, in_flight=found.max_in_flight)
     assert len(fewer) < len(events)

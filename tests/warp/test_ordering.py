@@ -27,3 +27,17 @@ def test_groups_follow_each_other_in_the_order_of_their_first_runs() -> None:
     assert [(one.signaller, one.waiter) for one in found] == [(2, 1), (1, 3), (3, 2)]
     shifts = dict.fromkeys(range(1, 4), 0)
     assert [ahead(scheduled, one, shifts) for one in found] == [0, 0, 1]
+
+
+def test_a_loop_of_one_iteration_has_no_order() -> None:
+    """Where nothing of it overlaps another iteration by its schedule either."""
+    module, (one,) = loops("fa_fwd_subtiled")
+    code = read(module, one.loop.function)
+    mmas = tuple(task for task in tasks(code, one) if is_mma(code, task))
+    once = replace(one, loop=replace(one.loop, most_trips=1))
+    length = one.solution.length(one.problem)
+    apart = replace(once, solution=replace(one.solution, interval=length))
+    assert one.solution.in_flight(one.problem) > 1
+    assert hand_offs(one, mmas)
+    assert hand_offs(once, mmas)
+    assert not hand_offs(apart, mmas)

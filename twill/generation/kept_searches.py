@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 def kept(search: Solve, time_limit: float, aside: Aside = nullcontext) -> Solve:
     """The search, which takes from disk what was found before for a problem alike, by the same Twill, with
-    the same iterations in flight, with or without proofs, for the best answer or a near one, and within the
-    same `time_limit` for a loop (of which a search may have a part), and keeps what it finds. Nothing is kept
+    the same iterations in flight, with or without proofs, for few iterations or many, and within the same
+    `time_limit` for a loop (of which a search may have a part), and keeps what it finds. Nothing is kept
     where the cache cannot be written. `aside` is entered while another process searches for the same."""
 
     def solve(
         problem: Problem, options: Options, on_progress: ProgressCallback, known: "Begun | None" = None
     ) -> Result:
-        path = place(problem, options.max_in_flight, time_limit, options.proofs, options.near)
+        path = place(problem, options.max_in_flight, time_limit, options.proofs, options.few)
         lock = path.with_suffix(".lock")
         while (found := load(path, problem)) is None:
             with tried(lock) as mine:

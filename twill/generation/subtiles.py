@@ -124,7 +124,8 @@ def _sub_tiles_first(
     of what is left of the time limit for sub-tiles."""
     at_bound = _soon(parts, _begun(parts, search), search)
     divided = search.solved(parts, at_bound, _shared(search, left))
-    taken, sure = cycles(divided, search.counted), all(result.status == "optimal" for result in divided)
+    taken = cycles(divided, search.counted)
+    sure = all(result.status == "optimal" for result in compress(divided, search.counted))
     fast = _fast(whole, taken, search) if _bounded(parts) < taken < inf else Unknown()
     if taken < inf and not isinstance(fast, tuple) and (sure or isinstance(fast, Refuted)):
         return Searched(COUNT, divided, note(taken, inf, within=_within(taken)), alone=True)

@@ -14,7 +14,7 @@ paper's solver."""
 IN_FLIGHT = 4
 """The most iterations in flight, unless more are given or help."""
 
-UNRECORDED = ("jobs", "reserved", "proofs", "near")
+UNRECORDED = ("jobs", "reserved", "proofs", "few")
 """Options of a run, which no schedule file has: its status says what is proven."""
 
 
@@ -40,8 +40,9 @@ class Options:
     proofs: bool = True
     """Decide what few iterations in flight leave open below an answer. Without, it is mostly the same answer,
     found in half the time, and seldom proven."""
-    near: bool = False
-    """An answer near its lower bound is enough, as for a loop with few iterations."""
+    few: bool = False
+    """The loop has no more iterations than `max_in_flight`. Without proofs, an answer near its lower bound is
+    enough then."""
 
     @property
     def seconds(self) -> float:

@@ -33,9 +33,11 @@ def time_note(setting: Setting, stopped: bool) -> tuple[str, ...]:
 
 def _flight_note(setting: Setting, evidence: Evidence, lower: Bounds) -> tuple[str, ...]:
     """Where the answer has as many iterations in flight as were considered, and more of them are not ruled
-    out."""
+    out, nor more than the loop has."""
     best = evidence.best
     if best is None or best.interval <= lower.value or best.in_flight(setting.problem) < setting.in_flight:
+        return ()
+    if setting.options.few:
         return ()
     return (
         (

@@ -40,7 +40,8 @@ ANALYSED = 300
 """Operations up to which natural partitions and sub-tiles are computed: that takes seconds beyond."""
 
 NEAR = 16
-"""Once few iterations in flight leave a gap of this part of the interval, more of them are probed ..."""
+"""Once few iterations in flight leave a gap of this part of the interval, more of them are probed, or a loop
+that has no more is done with ..."""
 
 MIDWAY = 4
 """... with this part of a share."""
@@ -231,8 +232,10 @@ def _near(setting: Setting, evidence: Evidence) -> bool:
 
 
 def _near_enough(setting: Setting, evidence: Evidence) -> bool:
-    """There is an answer so near the lower end that nobody wants a better one."""
-    return setting.options.near and evidence.best is not None and not _far(evidence)
+    """There is an answer so near the lower end that nobody wants a better one: of a loop whose iterations
+    overlap, but are few, and without proofs."""
+    few = setting.options.few and setting.in_flight > 1 and not setting.options.proofs
+    return few and evidence.best is not None and NEAR * (evidence.high - evidence.low) <= evidence.high
 
 
 def _far(evidence: Evidence) -> bool:
