@@ -207,13 +207,15 @@ def _slots_needed(scheduled: Scheduled, node: str) -> int:
 
 
 def _slots_live(scheduled: Scheduled, node: str) -> int:
-    """As many slots as iterations of a node's value overlap."""
+    """As many slots as iterations of a node's value overlap; one more where a slot would be released at the
+    moment when the group that releases it waits for it to be filled again: a group waits first."""
     held = [value for value in scheduled.problem.values if value.src == node]
     interval, begin = scheduled.solution.interval, scheduled.start(node)
-    ends = [
-        scheduled.start(use.op) + use.distance * interval + use.hold for value in held for use in value.uses
-    ]
-    return max([1, *(-(-(end - begin) // interval) for end in ends)])
+    uses = [use for value in held for use in value.uses]
+    spans = [(scheduled.start(use.op) + use.distance * interval - begin, use.hold) for use in uses]
+    return max(
+        [1, *(-(-(wait + hold) // interval) + (not wait and not hold % interval) for wait, hold in spans)]
+    )
 
 
 def _slots_until(scheduled: Scheduled, task: Task, readers: Iterable[tuple[Task, Leaf]]) -> int:
