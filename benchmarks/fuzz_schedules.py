@@ -12,7 +12,6 @@ CUDA of wrong kernels, and exits with status 1 if there is one, or one that lowe
 
 import shutil
 import sys
-from dataclasses import replace
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
@@ -21,9 +20,9 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
+from benchmarks.random_schedules import verified
 from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
-from twill.engine.probe import Budget, solution
 from twill.generation.candidates import candidates, solved
 from twill.generation.generate import files, right
 from twill.generation.generated import GenerateOptions, ProgressCallback
@@ -32,8 +31,7 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options, Progress
 from twill.pipeline import Begun
-from twill.smt.cpsat import Tactics, attempt
-from twill.verify import check_result
+from twill.smt.cpsat import Tactics
 
 ABOVE = (1.0, 1.0, 1.002, 1.02, 1.1, 1.3)
 """Intervals, by the best one."""
@@ -46,18 +44,9 @@ def shuffled(best: Result, seed: int, seconds: float) -> Result:
     """A random schedule of the same problem; the best one where none is found."""
     draw, least = Random(seed), best.solution.interval if best.solution else 1
     for _ in range(TRIES):
-        probe = attempt(
-            best.problem,
-            int(least * draw.choice(ABOVE)),
-            draw.choice(IN_FLIGHT),
-            budget=Budget(seconds),
-            tactics=Tactics(linearization=draw.choice((0, 1)), seed=seed),
-        )
-        if found := solution(probe.outcome):
-            status = "optimal" if found.interval == best.proved else "feasible"
-            other = replace(best, status=status, solution=found)
-            if broken := check_result(other):
-                raise AssertionError(f"the engine's answer breaks a rule: {broken[0]}")
+        interval, in_flight = int(least * draw.choice(ABOVE)), draw.choice(IN_FLIGHT)
+        tactics = Tactics(linearization=draw.choice((0, 1)), seed=seed)
+        if other := verified(best, best.problem, interval, in_flight, seconds, tactics):
             return other
     return best
 

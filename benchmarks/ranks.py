@@ -14,7 +14,6 @@ that ncu counts, the median of as many launches as --rounds.
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from statistics import correlation, median
 
@@ -23,13 +22,13 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.hopper import KEPT, VARIANTS, build_all
+from benchmarks.random_schedules import verified
 from twill.bench.contenders import field
 from twill.bench.profile import counted
 from twill.bench.profile_target import Request, Runs
 from twill.bench.run import values
 from twill.diagnostics import TwillError
 from twill.emit.files import write
-from twill.engine.probe import Budget, solution
 from twill.files import write_schedule
 from twill.generation.generate import files
 from twill.generation.generate import generate as generate_kernel
@@ -38,8 +37,7 @@ from twill.generation.given import given
 from twill.generation.spills import compiled, least_spilled
 from twill.ir.schedule import Result
 from twill.launch.load import load
-from twill.smt.cpsat import Tactics, attempt
-from twill.verify import check_result
+from twill.smt.cpsat import Tactics
 from twill.whatif import Pins, pinned
 
 KERNEL = "fa_fwd_subtiled"
@@ -56,14 +54,7 @@ def shuffled(best: Result, seed: int, seconds: float) -> Result | None:
     tactics = Tactics(linearization=0, in_order=bool(seed % 2), seed=seed)
     problem = pinned(best.problem, Pins({}, partition(best)))
     in_flight = IN_FLIGHT[seed // 2 % len(IN_FLIGHT)]
-    probe = attempt(problem, best.solution.interval, in_flight, budget=Budget(seconds), tactics=tactics)
-    found = solution(probe.outcome)
-    if found is None:
-        return None
-    other = replace(best, solution=found)
-    if broken := check_result(other):
-        raise AssertionError(f"the engine's answer breaks a rule: {broken[0]}")
-    return other
+    return verified(best, problem, best.solution.interval, in_flight, seconds, tactics)
 
 
 def partition(best: Result) -> tuple[tuple[str, ...], ...]:
