@@ -154,10 +154,8 @@ VARIANTS = {
         shapes=LENGTHS_192,
     ),
     "fa_fwd.heads_256": Variant("fa_fwd", HEADS_256, {"cudnn": 1.0}, ROWS, persistent=True),
-    "fa_fwd_subtiled.heads_256": Variant(
-        "fa_fwd_subtiled", HEADS_256, {"cudnn": 1.0}, ROWS, persistent=True, dynamic=True
-    ),
     "fa_fwd_causal": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS),
+    "fa_fwd_causal.dynamic": Variant("fa_fwd_causal", {}, {"cudnn": 0.95}, ROWS, persistent=True),
     "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_subtiled.dynamic": Variant("fa_fwd_subtiled", small=ROWS, persistent=True, dynamic=True),
     "fa_fwd_masked.dynamic": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),
