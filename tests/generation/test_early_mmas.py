@@ -10,7 +10,7 @@ from twill.generation import early_mmas as module
 from twill.generation.attempts import Attempt
 from twill.generation.early_mmas import early_mmas, with_early_mmas
 from twill.ir.problem import Edge, Limits, Operation, Problem, Reservation, Unit
-from twill.ir.schedule import Result
+from twill.ir.schedule import Result, Solution
 from twill.pipeline import solve
 from twill.verify import check_result
 
@@ -53,16 +53,18 @@ def test_mma_starts_when_its_operand_is_there() -> None:
     late = replace(
         found.solution, start=tuple({**_starts(found), "mma": _starts(found)["last"] - 20}.values())
     )
-    late_one = replace(found, solution=late)
+    late_one, known = replace(found, solution=late), dict[Solution, Solution]()
     assert not check_result(late_one)
-    early = with_early_mmas(late_one)
+    early = with_early_mmas(late_one, known)
     assert early is not None
     assert early.solution is not None
     assert not check_result(early)
     assert early.solution.interval == late.interval
     assert early.solution.group == late.group
     assert _starts(early)["mma"] == _starts(early)["first"] + 8
-    assert with_early_mmas(early) is None
+    assert list(known) == [late]
+    assert with_early_mmas(late_one, known) == early
+    assert with_early_mmas(early, known) is None
 
 
 @pytest.mark.parametrize(("before", "after", "taken"), [(1000.0, 999.0, True), (1000.0, 1000.0, False)])
@@ -74,7 +76,7 @@ def test_taken_where_it_is_predicted_to_be_faster(
     first = Attempt((), made, scheduled, {"loop": found}, {})
     other = Attempt((), made, scheduled, {"loop": found}, {})
 
-    def same(one: Result) -> Result:
+    def same(one: Result, known: dict[Solution, Solution]) -> Result:
         return one
 
     def late(one: Result) -> bool:
@@ -91,7 +93,7 @@ def test_taken_where_it_is_predicted_to_be_faster(
         assert dict(given) == {"loop": found}
         return other
 
-    best = early_mmas(first, lowered)
+    best = early_mmas(first, lowered, {})
     assert (best is not first) == taken
     assert any(note.startswith("MMAs start early") for note in best.program.notes) == taken
 
@@ -105,4 +107,4 @@ def test_what_is_in_order_is_kept() -> None:
 
     made, (_, scheduled) = program("gemm"), loops("gemm")
     first = Attempt((), made, scheduled, {"loop": found}, {})
-    assert early_mmas(first, never) is first
+    assert early_mmas(first, never, {}) is first

@@ -36,7 +36,7 @@ from twill.generation.subtiles import COUNT, GAIN, better, divided, matching, no
 from twill.generation.subtiles import searched as of_both_forms
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
-from twill.ir.schedule import Result
+from twill.ir.schedule import Result, Solution
 from twill.ir.search import IN_FLIGHT, Options, Progress
 from twill.warp.plan import Draft, most_blocks
 from twill.warp.plan import Options as Lowering
@@ -96,6 +96,8 @@ class _Session:
     """Machine cycles of an SM, for an iteration of each loop, that are of interest."""
     seconds: list[float] = field(default_factory=list[float])
     """How long each search took."""
+    early: dict[Solution, Solution] = field(default_factory=dict[Solution, Solution])
+    """Schedules with MMAs that start early, by those that were searched."""
     left_out: list[str] = field(default_factory=list[str])
     """Which forms are left out because they are generated wrong, and why, added to by each."""
 
@@ -286,7 +288,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     )
     if not session.kept:
         with suppress(DefectError), _leaving_out(session, SCHEDULED):
-            one = early_mmas(one, rescheduled)
+            one = early_mmas(one, rescheduled, session.early)
     if lowering.multistage is None and not session.kept:
         with suppress(DefectError), _leaving_out(session, LOADING):
             one = multistage(one, loading, lambda: as_written(stated, found))

@@ -24,18 +24,19 @@ from twill.smt import cpsat
 from twill.smt.cpsat import Tactics
 from twill.verify import check_result
 
-SECONDS, WORK = 10.0, 1.0
+SECONDS, WORK = 10.0, 0.5
 """Limits for each loop: of time, and of the solver's deterministic time."""
 
 Lowering = Callable[[Mapping[str, Result]], Attempt]
 """Lowers loops with the schedules given by their names. Raises TwillError."""
 
 
-def early_mmas(first: Attempt, attempt: Lowering) -> Attempt:
-    """The attempt, or the one with early MMAs, with a note that has both predictions."""
+def early_mmas(first: Attempt, attempt: Lowering, known: dict[Solution, Solution]) -> Attempt:
+    """The attempt, or the one with early MMAs, with a note that has both predictions. `known`: what was found
+    for other forms of the kernel, added to."""
     if all(_settled(one) for one in first.results.values()):
         return first
-    early = {name: found for name, one in first.results.items() if (found := with_early_mmas(one))}
+    early = {name: found for name, one in first.results.items() if (found := with_early_mmas(one, known))}
     if not early:
         return first
     try:
@@ -71,19 +72,25 @@ def _in_order(problem: Problem, found: Solution) -> bool:
     return True
 
 
-def with_early_mmas(result: Result) -> Result | None:
+def with_early_mmas(result: Result, known: dict[Solution, Solution]) -> Result | None:
     """The schedule of the same interval and groups, no longer, whose MMAs start earliest; None where that is
     the same, or not found."""
     best = result.solution
     if best is None:
         return None
+    if best not in known:
+        known[best] = _earliest(result.problem, best)
+    other = replace(result, solution=known[best])
+    return None if known[best] == best or check_result(other, in_flight=result.max_in_flight) else other
+
+
+def _earliest(problem: Problem, best: Solution) -> Solution:
     found, _ = cpsat.improve(
         "readiness",
-        under(result.problem, best.group),
+        under(problem, best.group),
         best,
-        best.in_flight(result.problem),
+        best.in_flight(problem),
         budget=Budget(SECONDS, WORK),
-        tactics=Tactics(issuable=issuable(result.problem, best.interval, best.group)),
+        tactics=Tactics(issuable=issuable(problem, best.interval, best.group)),
     )
-    other = replace(result, solution=found)
-    return None if found == best or check_result(other, in_flight=result.max_in_flight) else other
+    return found
