@@ -106,10 +106,8 @@ def fastest(
     may."""
     if (least := least_of_sm(found)) > slowest:
         raise TwillError(f"an iteration takes {least:.0f} cycles at least, more than {slowest:.0f}")
-    handed, others = (
-        _with_hand_offs(found),
-        _restated(found, [case.others_ahead if case.overlaps else None for case in found]),
-    )
+    handed = _with_hand_offs(found)
+    others = _restated(found, [case.others_ahead if case.overlaps else None for case in found])
     try:
         first = attempt(found, 1)
     except TwillError:
@@ -149,8 +147,10 @@ def _faster(
 ) -> tuple[Attempt, float]:
     """The best attempt so far, or one with these cases that is predicted to take fewer cycles, with these.
     What can hardly be faster, or take no more than `limit`, is not scheduled."""
-    of_block = _together(cases, list(map(_least_of_block, cases))) / SLACK
-    least = least_of_sm(cases) if cycles is Attempt.of_sm else of_block
+    if cycles is Attempt.of_sm:
+        least = least_of_sm(cases)
+    else:
+        least = _together(cases, list(map(_least_of_block, cases))) / SLACK
     if least > min(best[1], limit):
         return best
     try:
