@@ -40,7 +40,7 @@ from twill.launch import build
 from twill.warp.plan import Options
 
 SCHEDULE = ".schedule.json"
-LIBRARIES = ("cublas", "cublas_rows", "cudnn", "fa3")
+LIBRARIES = ("cublas", "cublas_rows", "cudnn", "fa3", "flex")
 ROOT = Path(__file__).resolve().parent.parent
 KEPT = ROOT / "reports" / "schedules"
 """The schedules that were measured."""
@@ -159,6 +159,8 @@ VARIANTS = {
     "fa_fwd_masked": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS),
     "fa_fwd_subtiled.dynamic": Variant("fa_fwd_subtiled", small=ROWS, persistent=True, dynamic=True),
     "fa_fwd_masked.dynamic": Variant("fa_fwd_masked", {}, {"cudnn": 0.95}, ROWS, persistent=True),
+    "fa_fwd_window": Variant("fa_fwd_window", {}, {"flex": 1.27}, ROWS),
+    "fa_fwd_softcap": Variant("fa_fwd_softcap", {}, {"flex": 1.94}, ({**ROWS[0], "groups": 2},)),
     "fa_bwd": Variant("fa_bwd", small=ROWS),
     "fa_bwd_subtiled": Variant("fa_bwd_subtiled", small=ROWS),
 }
@@ -383,7 +385,7 @@ def _speed(reports: Mapping[str, Any]) -> list[list[object]]:
     found = list[list[object]]()
     for name, size, shape, rows in _rows(reports):
         targets = VARIANTS[name].targets
-        vendor = next((targets[peer] for peer in ("cublas", "cudnn") if peer in targets), None)
+        vendor = next((targets[peer] for peer in ("cublas", "cudnn", "flex") if peer in targets), None)
         numbers = (
             _shown(_ratio(rows, "peer")),
             _shown(vendor),

@@ -14,6 +14,7 @@ that ncu counts, the median of as many launches as --rounds.
 import json
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from statistics import correlation, median
 
@@ -34,7 +35,10 @@ from twill.generation.generate import files
 from twill.generation.generate import generate as generate_kernel
 from twill.generation.generated import Generated, GenerateOptions, pace_of_sm
 from twill.generation.given import given
+from twill.generation.loop_nest import tied_problem
 from twill.generation.spills import compiled, least_spilled
+from twill.inputs import cases
+from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.launch.load import load
 from twill.smt.cpsat import Tactics
@@ -48,13 +52,19 @@ PACE = "pace.json"
 """Simulated cycles of an iteration, beside each kernel."""
 
 
-def shuffled(best: Result, seed: int, seconds: float) -> Result | None:
+def shuffled(best: Result, seed: int, seconds: float, any_partition: bool) -> Result | None:
     """A schedule of the same interval at random; None where none is found in time."""
     assert best.solution is not None, "a kept schedule has a solution"
     tactics = Tactics(linearization=0, in_order=bool(seed % 2), seed=seed)
-    problem = pinned(best.problem, Pins({}, partition(best)))
+    problem = _tied(best.problem) if any_partition else pinned(best.problem, Pins({}, partition(best)))
     in_flight = IN_FLIGHT[seed // 2 % len(IN_FLIGHT)]
     return verified(best, problem, best.solution.interval, in_flight, seconds, tactics)
+
+
+def _tied(problem: Problem) -> Problem:
+    """The problem, with operations in one group whose results are used together after the loop."""
+    (case,) = cases(VARIANTS[KERNEL].inputs)
+    return replace(problem, together=(*problem.together, *tied_problem(case).together))
 
 
 def partition(best: Result) -> tuple[tuple[str, ...], ...]:
@@ -66,11 +76,11 @@ def partition(best: Result) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, groups.values()))
 
 
-def made(seed: int, seconds: float, schedule: Path) -> Generated | None:
+def made(seed: int, seconds: float, any_partition: bool, schedule: Path) -> Generated | None:
     """The kernel of a random schedule, which it leaves in a file; None where there is none, or it can not be
     generated without warnings of ptxas."""
     (kept,) = given(map(str, KEPT.glob(f"{KERNEL}.for*.json"))).values()
-    found = shuffled(kept, seed, seconds)
+    found = shuffled(kept, seed, seconds, any_partition)
     if found is None:
         return None
     write(schedule, write_schedule(found))
@@ -95,12 +105,13 @@ def main() -> None:
 @click.argument("folder", type=click.Path(file_okay=False, path_type=Path))
 @click.option("--count", default=20, show_default=True, help="Schedules.")
 @click.option("--time-limit", default=20.0, show_default=True, help="Seconds for each.")
-def generate(folder: Path, count: int, time_limit: float) -> None:
+@click.option("--any-partition", is_flag=True, help="Not only that of the kept schedule.")
+def generate(folder: Path, count: int, time_limit: float, any_partition: bool) -> None:
     """Write the kernels of random schedules. Needs Triton, no GPU."""
     seed = written = 0
     while written < count and seed < TRIES * count:
         seed += 1
-        if (found := made(seed, time_limit, folder / f"{seed:03}.json")) is None:
+        if (found := made(seed, time_limit, any_partition, folder / f"{seed:03}.json")) is None:
             continue
         for name, make in files(found).items():
             write(folder / f"{seed:03}" / name, make())

@@ -11,6 +11,7 @@ which argument types, block sizes and warps each kernel is compiled.
 
 import triton
 import triton.language as tl
+from triton.language.extra import libdevice
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -379,6 +380,100 @@ def fa_fwd_masked(
     store_rows(o_desc, lse, first_key + query1, acc1, highest1, total1, BLOCK_M)
 
 
+@triton.jit
+def fa_fwd_window(
+    q, k, v, o, lse, scale, heads, length, window,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """As `fa_fwd_masked`, where a query sees itself and the `window` - 1 keys before it: blocks of keys at both ends
+    of what a tile of queries sees are masked. BLOCK_N is 2 * BLOCK_M.
+    """
+    rows = heads * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    o_desc = tl.make_tensor_descriptor(o, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    first_key = tl.program_id(1) * length
+    query0 = (tl.num_programs(0) - 1 - tl.program_id(0)) * (2 * BLOCK_M)
+    query1 = query0 + BLOCK_M
+    scale2 = scale * LOG2_E
+
+    x0 = q_desc.load([first_key + query0, 0])
+    x1 = q_desc.load([first_key + query1, 0])
+    acc0 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    acc1 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    highest0 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    highest1 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total0 = tl.zeros([BLOCK_M], tl.float32)
+    total1 = tl.zeros([BLOCK_M], tl.float32)
+    before = tl.arange(0, BLOCK_M)[:, None] - tl.arange(0, BLOCK_N)[None, :]
+    end = query0 + 2 * BLOCK_M
+    seen = min(end, window + 2 * BLOCK_M - 1)
+    for done in range(0, seen, BLOCK_N):
+        start = end - BLOCK_N - done
+        y = k_desc.load([first_key + start, 0])
+        scores0 = tl.dot(x0, y.T)
+        scores1 = tl.dot(x1, y.T)
+        if (done < 2 * BLOCK_M) | (start < end - window):
+            back0 = before + (query0 - start)
+            back1 = before + (query1 - start)
+            scores0 = tl.where((back0 >= 0) & (back0 < window), scores0, float("-inf"))
+            scores1 = tl.where((back1 >= 0) & (back1 < window), scores1, float("-inf"))
+        weights0, shrink0, highest0, total0 = softmax_step(scores0, highest0, total0, scale2)
+        weights1, shrink1, highest1, total1 = softmax_step(scores1, highest1, total1, scale2)
+        z = v_desc.load([first_key + start, 0])
+        acc0 = tl.dot(weights0.to(z.dtype), z, acc0 * shrink0[:, None])
+        acc1 = tl.dot(weights1.to(z.dtype), z, acc1 * shrink1[:, None])
+    store_rows(o_desc, lse, first_key + query0, acc0, highest0, total0, BLOCK_M)
+    store_rows(o_desc, lse, first_key + query1, acc1, highest1, total1, BLOCK_M)
+
+
+@triton.jit
+def capped(scores, scale, cap):
+    """cap * tanh(scores * scale / cap), in the logarithm's units that `softmax_step` takes with a scale of 1.
+
+    The divisor is 1 at least, so that the fast division loses nothing.
+    """
+    most = cap * LOG2_E
+    return most - libdevice.fast_dividef(2.0 * most, 1.0 + tl.exp2(scores * (2.0 * LOG2_E * scale / cap)))
+
+
+@triton.jit
+def fa_fwd_softcap(
+    q, k, v, o, lse, scale, cap, heads, groups, length,
+    HEAD_DIM: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
+):  # fmt: skip
+    """As `fa_fwd_subtiled`, where `groups` heads of queries share keys and values, and scores are kept between -cap and cap."""
+    rows, key_rows = heads * length, heads // groups * length
+    q_desc = tl.make_tensor_descriptor(q, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    k_desc = tl.make_tensor_descriptor(k, [key_rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    v_desc = tl.make_tensor_descriptor(v, [key_rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_N, HEAD_DIM])
+    o_desc = tl.make_tensor_descriptor(o, [rows, HEAD_DIM], [HEAD_DIM, 1], [BLOCK_M, HEAD_DIM])
+    first_key = tl.program_id(1) // groups * length
+    row0 = tl.program_id(1) * length + tl.program_id(0) * (2 * BLOCK_M)
+    row1 = row0 + BLOCK_M
+
+    x0 = q_desc.load([row0, 0])
+    x1 = q_desc.load([row1, 0])
+    acc0 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    acc1 = tl.zeros([BLOCK_M, HEAD_DIM], tl.float32)
+    highest0 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    highest1 = tl.full([BLOCK_M], float("-inf"), tl.float32)
+    total0 = tl.zeros([BLOCK_M], tl.float32)
+    total1 = tl.zeros([BLOCK_M], tl.float32)
+    for start in range(0, length, BLOCK_N):
+        y = k_desc.load([first_key + start, 0])
+        scores0 = capped(tl.dot(x0, y.T), scale, cap)
+        scores1 = capped(tl.dot(x1, y.T), scale, cap)
+        weights0, shrink0, highest0, total0 = softmax_step(scores0, highest0, total0, 1.0)
+        weights1, shrink1, highest1, total1 = softmax_step(scores1, highest1, total1, 1.0)
+        z = v_desc.load([first_key + start, 0])
+        acc0 = tl.dot(weights0.to(z.dtype), z, acc0 * shrink0[:, None])
+        acc1 = tl.dot(weights1.to(z.dtype), z, acc1 * shrink1[:, None])
+    store_rows(o_desc, lse, row0, acc0, highest0, total0, BLOCK_M)
+    store_rows(o_desc, lse, row1, acc1, highest1, total1, BLOCK_M)
+
+
 # --- products of block-scaled operands ---------------------------------------------------------------------------------
 
 
@@ -524,6 +619,8 @@ TILE = {"BLOCK_M": 128, "BLOCK_N": 256, "BLOCK_K": 64, "num_warps": 8}
 SCALED = {"c": "*bf16:16", **SIZES, "BLOCK_M": 128, "BLOCK_N": 256, "num_warps": 8}
 HEADS = {"scale": "fp32", "heads": "i32", "length": "i32:16", "HEAD_DIM": 128}
 FORWARD = {**dict.fromkeys("qkvo", "*fp16:16"), "lse": "*fp32:16", **HEADS}
+PAIRS = {"BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}}
+"""Of kernels with two tiles of queries."""
 BACKWARD = {
     **dict.fromkeys(["q", "k", "v", "do", "dk", "dv"], "*fp16:16"),
     **dict.fromkeys(["dq", "lse", "delta"], "*fp32:16"),
@@ -538,9 +635,11 @@ TWILL = {
     "gemm_nvfp4": {**SCALED, "a": "*u8:16", "b": "*u8:16", "a_scales": "*fp8e4nv:16", "b_scales": "*fp8e4nv:16", "BLOCK_K": 256},
     "gemm_reduction": {**PRODUCT, "sums": "*fp32:16", **TILE},
     "fa_fwd": {**FORWARD, "BLOCK_M": 128, "BLOCK_N": 128, "sm90": {"num_warps": 8}, "sm100": {"num_warps": 4}},
-    "fa_fwd_subtiled": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
-    "fa_fwd_causal": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
-    "fa_fwd_masked": {**FORWARD, "BLOCK_N": 128, "num_warps": 4, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
+    "fa_fwd_subtiled": {**FORWARD, **PAIRS},
+    "fa_fwd_causal": {**FORWARD, **PAIRS},
+    "fa_fwd_masked": {**FORWARD, **PAIRS},
+    "fa_fwd_window": {**FORWARD, "window": "i32", **PAIRS},
+    "fa_fwd_softcap": {**FORWARD, "cap": "fp32", "groups": "i32", **PAIRS},
     "fa_bwd": {**BACKWARD, "BLOCK_N": 128, "num_warps": 8, "sm90": {"BLOCK_M": 64}, "sm100": {"BLOCK_M": 128}},
     "fa_bwd_subtiled": {**BACKWARD, "BLOCK_M": 64, "BLOCK_N": 128, "num_warps": 8},
     "fa_fwd_causal_whole": {**FORWARD, "BLOCK_M": 128, "BLOCK_N": 128, "num_warps": 8},
@@ -735,40 +834,88 @@ def flash_attention(*tensors, causal=False):
     return {name: forward}
 
 
-def attention_case(settings, heads=128, length=8192, tiles=1, causal=False):
-    """Beside cuDNN, which sees one batch; as many heads are compared as are quickly computed in float64."""
+def attended(settings, heads, length, tiles, change, shared=1, pairs=None, **numbers):
+    """Attention whose scores, times the scale, `change` changes before the softmax; `shared` heads of queries have
+    the same keys, and `pairs` of a query and a key count (all). As many heads are compared as are quickly computed in float64."""
     import torch
-    from torch.nn.attention import SDPBackend, sdpa_kernel
 
     width, dtype = settings["HEAD_DIM"], settings["q"]
-    q, k, v = (normal(dtype, heads, length, width) for _ in range(3))
+    q = normal(dtype, heads, length, width)
+    k, v = (normal(dtype, heads // shared, length, width) for _ in range(2))
     o, lse = empty(dtype, heads, length, width), empty(settings["lse"], heads, length)
     some = range(0, heads, max(1, -(-heads * length**2 >> 28)))
 
     def right(head):
-        scores = q[head].double() @ k[head].double().T * width**-0.5
-        if causal:
-            scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf"))
-        return scores.softmax(-1) @ v[head].double(), scores.logsumexp(-1) * LOG2_E.value
+        scores = change(q[head].double() @ k[head // shared].double().T * width**-0.5)
+        return scores.softmax(-1) @ v[head // shared].double(), scores.logsumexp(-1) * LOG2_E.value
 
     def reference():
         outputs, sums = zip(*map(right, some), strict=True)
         rows = list(some)
         return {"o": (o[rows], torch.stack(outputs)), "lse": (lse[rows], torch.stack(sums))}
 
-    def cudnn():
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            torch.nn.functional.scaled_dot_product_attention(q[None], k[None], v[None], is_causal=causal)
-
-    peers = {"cudnn": cudnn, **flash_attention(q[None], k[None], v[None], causal=causal)}
+    arguments = {"q": q, "k": k, "v": v, "o": o, "lse": lse, "scale": width**-0.5, "heads": heads, "length": length}
     return {
-        "arguments": {"q": q, "k": k, "v": v, "o": o, "lse": lse, "scale": width**-0.5, "heads": heads, "length": length},
+        "arguments": {**arguments, **numbers},
         "grid": (length // (tiles * settings["BLOCK_M"]), heads),
         "outputs": ["o", "lse"],
-        "flops": 4 * heads * length**2 * width / (2 if causal else 1),
+        "flops": 4 * heads * (pairs or length**2) * width,
         "reference": reference,
-        "peers": peers,
     }
+
+
+def attention_case(settings, heads=128, length=8192, tiles=1, causal=False):
+    """Beside cuDNN, which sees one batch."""
+    import torch
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    def change(scores):
+        return scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1), float("-inf")) if causal else scores
+
+    case = attended(settings, heads, length, tiles, change, pairs=length**2 // 2 if causal else None)
+    q, k, v = (case["arguments"][name][None] for name in "qkv")
+
+    def cudnn():
+        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
+            torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=causal)
+
+    return {**case, "peers": {"cudnn": cudnn, **flash_attention(q, k, v, causal=causal)}}
+
+
+def flex_attention(case, **how):
+    """PyTorch's attention for any scores and masks, as its compiler makes it for this case."""
+    import torch
+    from torch.nn.attention.flex_attention import flex_attention as flex
+
+    made = torch.compile(flex, dynamic=False)
+    q, k, v = (case["arguments"][name][None] for name in "qkv")
+    return {"flex": lambda: made(q, k, v, enable_gqa=q.shape != k.shape, **how)}
+
+
+def softcap_case(settings, heads=128, length=8192, groups=4, cap=20.0):
+    """Beside flex attention."""
+    import torch
+
+    case = attended(settings, heads, length, 2, lambda scores: cap * torch.tanh(scores / cap), groups, cap=cap, groups=groups)
+    return {**case, "peers": flex_attention(case, score_mod=lambda score, *_: cap * torch.tanh(score / cap))}
+
+
+def window_case(settings, heads=128, length=8192, window=1024):
+    """Beside flex attention, which skips blocks that nothing is seen of, too."""
+    import torch
+    from torch.nn.attention.flex_attention import create_block_mask
+
+    def seen(_batch, _head, query, key):
+        return (query >= key) & (query - key < window)
+
+    def change(scores):
+        return scores.masked_fill_(torch.ones_like(scores, dtype=torch.bool).triu(1 - window).tril(0).logical_not(), float("-inf"))
+
+    most = min(window, length)
+    pairs = most * (most + 1) // 2 + (length - most) * most
+    case = attended(settings, heads, length, 2, change, pairs=pairs, window=window)
+    mask = create_block_mask(seen, None, None, length, length, device="cuda")
+    return {**case, "peers": flex_attention(case, block_mask=mask)}
 
 
 def whole_case(settings, heads=128, length=8192):
@@ -863,6 +1010,8 @@ BENCH = {
     "fa_fwd_subtiled": {"case": subtiled_case, "shapes": LENGTHS, "triton": FORWARDS},
     "fa_fwd_causal": {"case": causal_case, "shapes": LENGTHS, "triton": DIAGONAL},
     "fa_fwd_masked": {"case": causal_case, "shapes": LENGTHS, "triton": DIAGONAL},
+    "fa_fwd_window": {"case": window_case, "shapes": LENGTHS},
+    "fa_fwd_softcap": {"case": softcap_case, "shapes": LENGTHS},
     "fa_bwd": {"case": backward_case, "shapes": LENGTHS, "triton": BACKWARDS},
     "fa_bwd_subtiled": {"case": backward_case, "shapes": LENGTHS, "triton": BACKWARDS},
     "fa_fwd_causal_whole": {"case": causal_whole_case, "shapes": LENGTHS},

@@ -495,3 +495,41 @@ def test_masks_are_counted_by_their_comparisons() -> None:
     (found,) = loops(module)
     (stored,) = [node for node in graph(module, found).nodes if node.kind == "store"]
     assert [work.bounds for work in stored.work] == [3]
+
+
+def called(symbol: str, operands: int = 1) -> Work:
+    """The work of a function of libdevice on the accumulator of a product."""
+    arguments = ", ".join(["%d"] * operands)
+    types = ", ".join([T] * operands)
+    call = (
+        f"%e = tt.extern_elementwise {arguments}"
+        ' {libname = "libdevice", libpath = "", pure = true, symbol = "' + symbol + f'"}} : ({types}) -> {T}\n'
+    )
+    nodes = loop(LOAD + DOT + call, "%acc = %zero", "%e", T).nodes
+    (found,) = [work for node in nodes for work in node.work if node.kind == "elementwise"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("symbol", "like"),
+    [
+        ("__nv_tanhf", "math.erf"),
+        ("__nv_expf", "math.exp"),
+        ("__nv_fast_log2f", "math.log"),
+        ("__nv_fdiv_rn", "arith.divf"),
+        ("__nv_powif", "tt.extern_elementwise"),
+    ],
+)
+@pytest.mark.parametrize("machine", ["h200", "b200"])
+def test_functions_of_libdevice_cost_as_their_like(symbol: str, like: str, machine: str) -> None:
+    work, on = called(symbol), load(machine)
+    assert charge(work, on) == charge(replace(work, op=like), on)
+
+
+@pytest.mark.parametrize("machine", ["h200", "b200"])
+def test_a_fast_division_takes_a_reciprocal_and_fewer_steps(machine: str) -> None:
+    fast, on = called("__nv_fast_fdividef", operands=2), load(machine)
+    found, whole = charge(fast, on), charge(replace(fast, op="arith.divf"), on)
+    assert found.units["sfu"] == whole.units["sfu"] > 0
+    assert 0 < found.units["fma"] < whole.units["fma"]
+    assert found.units["issue"] < whole.units["issue"]

@@ -253,7 +253,8 @@ def _iterations(lineup: Field, module: Module, case: Case, grid: tuple[int, ...]
 
 def _steady(manifest: Manifest, samples: Sequence[Sample], runs: Sequence[float]) -> tuple[Steady, ...]:
     """Of the loop whose trip count changes from the first to the last shape, where it is one: the difference
-    of the cycles of a thread block by that of its iterations, in which begin and end cancel out."""
+    of the cycles of a thread block by that of its iterations, in which begin and end cancel out. Nothing where
+    there are less than twice as many iterations: the difference is then lost in that of other thread blocks."""
     (first, last), (before, after) = samples, runs
     changed = [
         loop for loop in manifest.loops if first.iterations.get(loop.path) != last.iterations.get(loop.path)
@@ -262,6 +263,8 @@ def _steady(manifest: Manifest, samples: Sequence[Sample], runs: Sequence[float]
         return ()
     (loop,) = changed
     ends = first.iterations[loop.path], last.iterations[loop.path]
+    if ends[1] < 2 * ends[0]:
+        return ()
     measured = round((after / last.blocks - before / first.blocks) / (ends[1] - ends[0]), 1)
     grid, trips = max(first.blocks, last.blocks) > 1, (round(ends[0]), round(ends[1]))
     return (Steady(loop.path, loop.scheduled, loop.simulated, measured, trips, grid),)

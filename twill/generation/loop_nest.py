@@ -299,6 +299,13 @@ def _cost(case: Case, alone: Result | None, one: Scheduled, loops: Sequence[Sche
     return f"{case.name}: interval {one.solution.interval}{instead}, so that {reason}"
 
 
+def tied_problem(case: Case) -> Problem:
+    """The problem of a loop that is alone, whose operations share a group where their results are used
+    together after the loop."""
+    code, tied = _tied([case])
+    return _partitioned(code, tied, case, ())
+
+
 def _partitioned(code: Code, tied: Ties, case: Case, before: Sequence[Scheduled]) -> Problem:
     """The problem with tied operations in the groups that the loops before it have for them."""
     assert case.loop is not None

@@ -251,6 +251,28 @@ LIBDEVICE: Mapping[str, tuple[str, Function]] = {
 """CUDA's function and NumPy's, by the symbol that `tt.extern_elementwise` names."""
 
 
+FAST_DIVISION = "tt.extern_elementwise of fdividef"
+"""What a division without the steps for large divisors costs as."""
+_COSTS: Mapping[str, str] = {
+    **dict.fromkeys((f"__nv_{name}f" for name in _FLOATS), "math.erf"),
+    **dict.fromkeys((f"__nv_{name}f" for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")), "math.exp"),
+    **dict.fromkeys((f"__nv_{name}f" for name in ("floor", "ceil", "trunc", "round", "rint")), "math.floor"),
+    **dict.fromkeys((f"__nv_fast_{name}f" for name in ("exp", "exp10", "log", "log2", "log10")), "math.exp"),
+    **dict.fromkeys((f"__nv_fast_{name}f" for name in ("sin", "cos")), "math.exp"),
+    "__nv_fast_fdividef": FAST_DIVISION,
+    "__nv_fdiv_rn": "arith.divf",
+    "__nv_fsqrt_rn": "math.sqrt",
+    "__nv_fabsf": "math.absf",
+}
+"""The operation that a function of float32 costs as, where that is known: most are polynomials."""
+
+
+def costed_as(op: Op) -> str:
+    """The operation whose cost an operation has: its own, of a function of libdevice that of its like."""
+    symbol = str(op.attributes.get("symbol")) if op.name == "tt.extern_elementwise" else ""
+    return _COSTS.get(symbol, op.name)
+
+
 def _known(op: Op) -> tuple[str, Function]:
     """Raises TwillError for a function that is not in the table."""
     symbol = str(op.attributes.get("symbol"))

@@ -12,6 +12,7 @@ from twill.extract.dependence.tiles import in_shared, with_repeated_rows
 from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
+from twill.ops.math import costed_as
 from twill.ops.table import named, role, row
 from twill.ops.values import element
 
@@ -42,7 +43,7 @@ def _work(
     outputs = tuple(
         in_shared(t) if kind in ("load", "shared_store") and t.place == "registers" else t for t in made
     )
-    plain = Work(op.name, kind, inputs, outputs, fixed, location=op.location)
+    plain = Work(costed_as(op), kind, inputs, outputs, fixed, location=op.location)
     match kind:
         case "mma":
             a = _unpacked(inputs[0], op.attributes.get("lhs"), -1)
