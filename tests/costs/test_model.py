@@ -501,10 +501,8 @@ def called(symbol: str, operands: int = 1) -> Work:
     """The work of a function of libdevice on the accumulator of a product."""
     arguments = ", ".join(["%d"] * operands)
     types = ", ".join([T] * operands)
-    call = (
-        f"%e = tt.extern_elementwise {arguments}"
-        ' {libname = "libdevice", libpath = "", pure = true, symbol = "' + symbol + f'"}} : ({types}) -> {T}\n'
-    )
+    marks = f'libname = "libdevice", libpath = "", pure = true, symbol = "{symbol}"'
+    call = f"%e = tt.extern_elementwise {arguments} {{{marks}}} : ({types}) -> {T}\n"
     nodes = loop(LOAD + DOT + call, "%acc = %zero", "%e", T).nodes
     (found,) = [work for node in nodes for work in node.work if node.kind == "elementwise"]
     return found

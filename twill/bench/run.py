@@ -253,8 +253,8 @@ def _iterations(lineup: Field, module: Module, case: Case, grid: tuple[int, ...]
 
 def _steady(manifest: Manifest, samples: Sequence[Sample], runs: Sequence[float]) -> tuple[Steady, ...]:
     """Of the loop whose trip count changes from the first to the last shape, where it is one: the difference
-    of the cycles of a thread block by that of its iterations, in which begin and end cancel out. Nothing where
-    there are less than twice as many iterations: the difference is then lost in that of other thread blocks."""
+    of the cycles of a thread block by that of its iterations, in which begin and end cancel out. Nothing
+    where there are less than twice as many iterations: other things then differ by as much."""
     (first, last), (before, after) = samples, runs
     changed = [
         loop for loop in manifest.loops if first.iterations.get(loop.path) != last.iterations.get(loop.path)

@@ -253,10 +253,12 @@ LIBDEVICE: Mapping[str, tuple[str, Function]] = {
 
 FAST_DIVISION = "tt.extern_elementwise of fdividef"
 """What a division without the steps for large divisors costs as."""
+_ONE_SPECIAL = ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")
+_ROUNDING = ("floor", "ceil", "trunc", "round", "rint")
 _COSTS: Mapping[str, str] = {
     **dict.fromkeys((f"__nv_{name}f" for name in _FLOATS), "math.erf"),
-    **dict.fromkeys((f"__nv_{name}f" for name in ("exp", "exp2", "log", "log2", "sqrt", "rsqrt")), "math.exp"),
-    **dict.fromkeys((f"__nv_{name}f" for name in ("floor", "ceil", "trunc", "round", "rint")), "math.floor"),
+    **dict.fromkeys((f"__nv_{name}f" for name in _ONE_SPECIAL), "math.exp"),
+    **dict.fromkeys((f"__nv_{name}f" for name in _ROUNDING), "math.floor"),
     **dict.fromkeys((f"__nv_fast_{name}f" for name in ("exp", "exp10", "log", "log2", "log10")), "math.exp"),
     **dict.fromkeys((f"__nv_fast_{name}f" for name in ("sin", "cos")), "math.exp"),
     "__nv_fast_fdividef": FAST_DIVISION,
