@@ -17,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from statistics import mean
@@ -167,6 +167,14 @@ VARIANTS = {
 USUAL = tuple(name for name, variant in VARIANTS.items() if variant.cluster == 1)
 
 
+def options(name: str) -> GenerateOptions:
+    """Those of a variant, with its kept schedules."""
+    one = VARIANTS[name]
+    lowering = Options(cluster=one.cluster, dynamic=one.dynamic, independent=one.independent)
+    kept = tuple(map(str, sorted(KEPT.glob(f"{one.like or name}.for*.json"))))
+    return GenerateOptions(schedules=kept, lowering=lowering)
+
+
 @click.group()
 def main() -> None:
     """Generate, measure, report."""
@@ -183,12 +191,9 @@ names_argument = click.argument("names", nargs=-1, type=click.Choice(list(VARIAN
 def generate_all(folder: Path, names: Sequence[str], search: bool) -> None:
     """Write every kernel from the schedules in reports/schedules. Needs Triton, no GPU."""
     for name in names or USUAL:
-        one = VARIANTS[name]
-        stem = one.like or name
-        lowering = Options(cluster=one.cluster, dynamic=one.dynamic, independent=one.independent)
-        kept = () if search else tuple(map(str, sorted(KEPT.glob(f"{stem}.for*.json"))))
-        options = GenerateOptions(schedules=kept, lowering=lowering)
-        for file, make in files(generate(one.inputs, options)).items():
+        found = options(name)
+        made = generate(VARIANTS[name].inputs, replace(found, schedules=()) if search else found)
+        for file, make in files(made).items():
             write(folder / name / file, make())
             if search and file.endswith(SCHEDULE):
                 loop = file.removesuffix(SCHEDULE).partition(".")[2]

@@ -2,8 +2,12 @@
 """Generated kernels on this machine's GPU: values on all kinds of shapes, many launches, the same bits
 each time."""
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
+from benchmarks.hopper import VARIANTS, options
 from tests.gpu.kernels import ANY, here, kernel, lineup
 from twill.bench.contenders import field
 from twill.bench.run import values
@@ -68,13 +72,40 @@ def test_tiles_that_triton_does_not_compile(bits: int, columns: int) -> None:
         assert values(made, made.case(shape))
 
 
+VARIED = {
+    "fa_fwd_subtiled.heads_64": [1, 3, 11],
+    "fa_fwd.heads_256": [1, 3, 8],
+    "fa_fwd_causal.dynamic": [1, 3, 16],
+    "fa_fwd_masked.dynamic": [1, 3, 16],
+    "fa_fwd_window": [1, 9, 16],
+    "fa_fwd_softcap": [1, 3, 16],
+}
+"""Attention as it is measured on Hopper, with multiples of its tiles of 128 queries (384, with tiles of 192
+keys) in a sequence."""
+
+
+@pytest.mark.skipif(here() != "sm90", reason="their schedules are for sm90")
+@pytest.mark.parametrize("name", VARIED)
+def test_what_is_measured_is_right_and_the_same_each_time(name: str) -> None:
+    variant, step = VARIANTS[name], 384 if "heads_64" in name else 128
+    built_here = load(built(variant.inputs, replace(options(name), check=False)))
+    made = field(variant.inputs.spec, "sm90", from_text(dict(variant.settings)), built_here)
+    for tiles in VARIED[name]:
+        case = made.case({**variant.small[0], "heads": 12, "length": tiles * step})
+        assert values(made, case)
+    _same_each_time(made.own(case), case)
+
+
 @pytest.mark.parametrize(("name", "shape"), LARGEST)
 def test_a_thousand_launches_give_the_same_bits(name: str, shape: dict[str, int]) -> None:
-    import torch
-
     field = lineup(name)
     case = field.case(shape)
-    run = field.own(case)
+    _same_each_time(field.own(case), case)
+
+
+def _same_each_time(run: Any, case: Any) -> None:
+    import torch
+
     run()
     first = {output: case.arguments[output].clone() for output in case.outputs}
     case.poison()
