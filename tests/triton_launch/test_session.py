@@ -20,11 +20,9 @@ from triton.runtime.autotuner import Autotuner
 
 import twill.triton
 from tests.triton_launch import kernels as sources
-from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tensor, forget
+from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tensor, callee, forget
 from twill.diagnostics import TwillError
-from twill.ir.apart import Apart
-from twill.launch.manifest import Argument
-from twill.triton import session, store, workers
+from twill.triton import session, store, trial, workers
 from twill.triton.request import request
 from twill.triton.store import Outcome, Trial
 from twill.triton.trial import NoTrialError
@@ -36,9 +34,9 @@ A, B, C = Tensor(HALF, 256), Tensor(HALF, 512), Tensor(HALF, 1024)
 Trials = list[Trial | None]
 
 ARGUMENTS = (
-    *(Argument(name, "*f16", 16) for name in "abc"),
-    Argument("stride", "i32", 16),
-    Argument("scale", "f32"),
+    *((name, "*f16") for name in "abc"),
+    ("stride", "i32"),
+    ("scale", "f32"),
 )
 
 
@@ -62,7 +60,7 @@ def built(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Built:
     monkeypatch.setattr(
         workers,
         "outcome",
-        lambda request, key, *_: store.keep(key, Outcome(folder=f"/built/{request.name}")),
+        lambda request, key, *_: store.keep(key, Outcome(callee(f"/built/{request.name}"))),
     )
     monkeypatch.setattr(
         workers, "begin", lambda request, key, settings: made.ahead.append((request.configuration, key))
@@ -180,9 +178,7 @@ def test_an_empty_grid_launches_nothing(driver: Driver, built: Built) -> None:
 def test_what_is_on_disk_is_used_by_the_next_process(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        store, "find", lambda key: store._read(store.folder_of(key) / "outcome.json", Outcome)
-    )
+    monkeypatch.setattr(store, "find", store.recorded)
     twill.triton.install(measure=False)
     launch()
     twill.triton.uninstall()
@@ -210,7 +206,7 @@ def test_in_the_background_tritons_kernel_runs_until_twills_is_there(
     launch()
     assert (who(driver), only_row().choice) == (["triton", "triton"], "pending")
     assert "1 pending" in str(twill.triton.report())
-    build.set_result(Outcome(folder="/built/dot"))
+    build.set_result(Outcome(callee("/built/dot")))
     assert only_row().reason == "Twill's is built; the next launch tries it"
     launch()
     launch()
@@ -237,7 +233,7 @@ def test_launches_wait_no_longer_in_all_than_their_patience(
 ) -> None:
     """Of three kernels the first is built in time, the second is not, the third is not waited for."""
     builds = {f"BLOCK={size}": Future[Outcome]() for size in (16, 32, 64)}
-    builds["BLOCK=16"].set_result(Outcome(folder="/built/dot"))
+    builds["BLOCK=16"].set_result(Outcome(callee("/built/dot")))
     clock, left = [100.0], list[float | None]()
 
     def outcome(request: Any, key: str, settings: Any, patience: float | None) -> Any:
@@ -257,7 +253,7 @@ def test_launches_wait_no_longer_in_all_than_their_patience(
     assert "as long as they may (3 s in all" in said
     for build in builds.values():
         if not build.done():
-            build.set_result(Outcome(folder="/built/dot"))
+            build.set_result(Outcome(callee("/built/dot")))
     for size in (16, 32, 64):
         kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=size)
     assert who(driver) == ["twill", "triton", "triton", "twill", "twill", "twill"]
@@ -289,7 +285,7 @@ def test_without_a_limit_launches_wait_as_long_as_it_takes(
 ) -> None:
     left = list[float | None]()
     monkeypatch.setattr(
-        workers, "outcome", lambda *asked: left.append(asked[3]) or Outcome(folder="/built/dot")
+        workers, "outcome", lambda *asked: left.append(asked[3]) or Outcome(callee("/built/dot"))
     )
     twill.triton.install(measure=False, patience=None)
     launch()
@@ -317,7 +313,7 @@ def test_an_answer_after_uninstall_changes_nothing(
     twill.triton.install(compile="background", measure=False)
     launch()
     twill.triton.uninstall()
-    build.set_result(Outcome(folder="/built/dot"))
+    build.set_result(Outcome(callee("/built/dot")))
     launch()
     assert who(driver) == ["triton", "triton"]
 
@@ -346,7 +342,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
     each."""
     results: Trials = []
 
-    def trial(run_triton: Any, run_twill: Any, values: Any, measure: bool) -> Trial:
+    def tried(run_triton: Any, run_twill: Any, values: Any, measure: bool) -> Trial:
         result = results.pop(0)
         if result is None:
             raise NoTrialError("there is not enough memory")
@@ -355,7 +351,7 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
         assert len(values) == 6
         return result
 
-    monkeypatch.setattr(session, "torch_trial", trial)
+    monkeypatch.setattr(trial, "torch_trial", tried)
     monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
     return results
 
@@ -544,7 +540,7 @@ def test_numbers_of_stages_share_a_kernel_and_not_a_trial(
     """They decide how Triton pipelines, and so how Triton's kernel does beside Twill's."""
     monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
     trials: list[Trial] = [Trial(None, 2.0, 1.0), Trial(None, 1.0, 2.0)]
-    monkeypatch.setattr(session, "torch_trial", lambda *_: trials.pop(0))
+    monkeypatch.setattr(trial, "torch_trial", lambda *_: trials.pop(0))
     twill.triton.install()
     for stages in (3, 4, 3):
         kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=16, num_stages=stages)
@@ -566,11 +562,11 @@ def test_a_tuner_tries_each_key_on_its_own_sizes(
     monkeypatch.setattr(workers, "begin", lambda *_: None)
     trials: list[int] = []
 
-    def trial(triton: Any, twill: Any, values: Any, measure: bool) -> Trial:
+    def tried(triton: Any, twill: Any, values: Any, measure: bool) -> Trial:
         trials.append(values[3])
         return Trial(None, 2.0, 1.0 if values[3] < 100 else 4.0)
 
-    monkeypatch.setattr(session, "torch_trial", trial)
+    monkeypatch.setattr(trial, "torch_trial", tried)
     tuned = triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn)
     twill.triton.install()
 
@@ -668,8 +664,8 @@ def test_a_defect_of_twill_leaves_the_launch_alone(driver: Driver, monkeypatch: 
 def test_a_built_kernel_that_cannot_be_loaded(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(folder: str) -> Any:
-        raise TwillError(f"{folder} has no kernel.so")
+    def gone(key: str, known: Any) -> Any:
+        raise TwillError(f"{known.folder} has no kernel.so")
 
     monkeypatch.setattr(session, "loaded", gone)
     twill.triton.install()
@@ -696,7 +692,7 @@ class Sized(Tensor):
 
 def test_launches_whose_arrays_overlap_go_to_tritons_kernel(driver: Driver, built: Built) -> None:
     """Each launch by itself: others of the kernel stay Twill's. Arrays that alternate in memory are apart."""
-    built.apart = (Apart("c", "a"), Apart("c", "b", in_place=True))
+    built.apart = (("c", "a", False), ("c", "b", True))
     twill.triton.install(measure=False)
 
     def run(a: Tensor, b: Tensor, c: Tensor) -> str:

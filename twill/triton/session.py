@@ -4,9 +4,13 @@
 A `Route` stands where Triton's launcher stood. Its first call decides: Twill's kernel, Triton's, or Triton's
 until Twill's is built. Then the route puts what was decided in its own place, so that later launches pay for
 no decision: Triton finds the launcher by its own look-up of the specialization.
+
+A program whose kernels were built and tried before should start as it does without Twill. What it does not
+need is imported where it is used: `workers`, which builds, and `trial`.
 """
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
@@ -17,15 +21,13 @@ from typing import Any
 from weakref import WeakSet, ref
 
 from twill.diagnostics import TwillError
-from twill.launch.arrays import Passed
-from twill.launch.load import Kernel, load
-from twill.triton import store, workers
-from twill.triton.arguments import Getter, UnfitError, arrays_apart, c_types, plan
+from twill.triton import store
+from twill.triton.arguments import Getter, Passed, UnfitError, arrays_apart, c_types, plan
+from twill.triton.callee import Callee, of
 from twill.triton.report import Report, Row
 from twill.triton.request import CompiledKernel, Request, request
 from twill.triton.settings import Settings, log
 from twill.triton.store import Outcome, Trial
-from twill.triton.trial import NoTrialError, gpu, torch_trial
 
 Launch = Callable[..., None]
 """As Triton calls its launchers: three extents, stream, function, packed metadata, launch metadata, two
@@ -103,6 +105,8 @@ class Session:
             return
         key = asked.key(self.settings)
         if store.find(key) is None:
+            from twill.triton import workers
+
             workers.begin(asked, key, self.settings)
 
     def measured(self, kernel: CompiledKernel) -> None:
@@ -150,6 +154,8 @@ class Session:
     def _outcome(self, asked: Request, key: str) -> Outcome | Future[Outcome]:
         """What comes of a kernel that is not known; its build, where launches do not wait for it, or have
         waited as long as they may. What was late in an earlier run is not waited for in this one."""
+        from twill.triton import workers
+
         patience = self.settings.patience
         if self.settings.compile == "background" or (patience is not None and store.late(key)):
             return workers.begin(asked, key, self.settings)
@@ -178,6 +184,8 @@ class Session:
     def _postpone(self, route: Route, key: str, build: Future[Outcome], values: Sequence[Passed]) -> None:
         """Triton's kernel until the build has ended; the next launch after that takes it up."""
         self._record(route, Row(*_named(route), "pending", "Twill's is being built"))
+        from twill.triton import workers
+
         route.target = route.triton
         build.add_done_callback(lambda done: self._ready(route, key, workers.ended(done)))
         route.triton(*values)
@@ -186,7 +194,7 @@ class Session:
         """Called in a thread of its own."""
         if self.closed:
             return
-        if outcome.folder is None:
+        if outcome.callee is None:
             row = Row(*_named(route), "triton", outcome.refused or "refused")
             self._settle(route, route.triton, row)
         else:
@@ -205,14 +213,14 @@ class Session:
 
     def _arrive(self, route: Route, key: str, outcome: Outcome, *values: Passed) -> None:
         """Loads the kernel, tries it where that is wanted and new, and settles."""
-        if outcome.folder is None:
+        if outcome.callee is None:
             return self._stay(route, values, outcome.refused or "refused")
         try:
-            kernel = loaded(outcome.folder)
-            twill = self._launcher(route, kernel)
+            callee, function = loaded(key, outcome.callee)
+            twill = self._launcher(route, callee, function)
         except (TwillError, OSError) as error:
             return self._stay(route, values, getattr(error, "message", str(error)))
-        interval = "/".join(str(loop.scheduled) for loop in kernel.manifest.loops)
+        interval = callee.interval
         if not (self.settings.verify or self.settings.measure):
             return self._use(route, twill, values, "as the schedule says", interval)
         return self._tried(route, key, twill, values, interval)
@@ -225,6 +233,8 @@ class Session:
         name = f"{device} {route.request.metadata['hash']} {sizes(values)}" if device else None
         found, launched = store.find_trial(key, name) if name else None, False
         if not self._enough(found):
+            from twill.triton.trial import NoTrialError, torch_trial
+
             try:
                 runs = partial(route.triton, *values), partial(twill, *values)
                 found = torch_trial(*runs, values[BEFORE_ARGUMENTS:], self.settings.measure)
@@ -272,21 +282,20 @@ class Session:
             self.rows[name] = row
             log.info("%s", row.line())
 
-    def _launcher(self, route: Route, kernel: Kernel) -> Launch:
+    def _launcher(self, route: Route, callee: Callee, function: Callable[..., int]) -> Launch:
         """Raises TwillError where the kernel does not take what Triton passes."""
-        function = kernel.launch
-        function.argtypes = c_types(kernel.manifest.arguments)  # pyright: ignore[reportFunctionMemberAccess]
+        function.argtypes = c_types(callee.arguments)  # pyright: ignore[reportFunctionMemberAccess]
         return launcher(
             function,
-            plan(route.request.signature, kernel.manifest),
-            arrays_apart(route.request.signature, kernel.manifest),
+            plan(route.request.signature, callee.arguments),
+            arrays_apart(route.request.signature, callee.arguments, callee.apart),
             route.triton,
-            partial(self._failed, route, kernel),
+            partial(self._failed, route, callee),
         )
 
-    def _failed(self, route: Route, kernel: Kernel, status: int) -> None:
+    def _failed(self, route: Route, callee: Callee, status: int) -> None:
         """Nothing was launched: Triton's kernel takes over for good."""
-        text = kernel.runtime.text(status) if kernel.runtime else f"CUDA error {status}"
+        text = callee.text(status)
         self._settle(
             route,
             route.triton,
@@ -298,6 +307,8 @@ class Session:
 
     def close(self) -> None:
         """Triton's launchers again, everywhere."""
+        from twill.triton import workers
+
         self.closed = True
         workers.stop()
         for route in tuple(self.routes):
@@ -357,10 +368,20 @@ def _named(route: Route) -> tuple[str, str]:
     return route.request.name, route.request.configuration
 
 
-@cache
-def loaded(folder: str) -> Kernel:
-    """A library is loaded once in a process."""
-    return load(folder)
+def loaded(key: str, known: Callee) -> tuple[Callee, Callable[..., int]]:
+    """A kernel and its launcher. A library that is not as it was, or was copied, is compared with its source.
+    Raises TwillError, or OSError where it cannot be loaded."""
+    callee = known
+    if not known.current:
+        callee = of(known.folder)
+        store.keep(key, Outcome(callee))
+    return callee, callee.function()
+
+
+def gpu() -> str | None:
+    """The name of the current GPU; None without PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch else None
 
 
 @cache

@@ -97,12 +97,6 @@ def torch_trial(triton: Run, twill: Run, values: Sequence[Passed], measure: bool
         raise NoTrialError("there is not enough memory to save its arguments") from error
 
 
-def gpu() -> str | None:
-    """The name of the current GPU; None without PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name() if torch else None
-
-
 def _times(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:
     """Medians. The copies that put the memory back leave the same in the L2 for both; a sleeping kernel lets
     the host run ahead."""

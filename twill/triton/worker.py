@@ -42,6 +42,7 @@ def made(
     from twill.generation.generated import GenerateOptions
     from twill.inputs import Inputs
     from twill.launch.build import nvcc
+    from twill.triton.callee import of
 
     try:
         nvcc()
@@ -50,7 +51,7 @@ def made(
     try:
         inputs = Inputs(str(path), machine=machine, persistent=None, subtile=subtile)
         options = GenerateOptions(time_limit=seconds, proofs=False)
-        return Outcome(folder=str(built(inputs, options, aside=aside)))
+        return Outcome(of(str(built(inputs, options, aside=aside))))
     except TwillError as error:
         return Outcome(refused=error.message.splitlines()[0])
     except OSError as error:

@@ -159,8 +159,8 @@ def _answer(process: subprocess.Popen[str]) -> Outcome:
     finally:
         _running.discard(process)
     try:
-        return Outcome(**json.loads(said.splitlines()[-1]))
-    except (IndexError, ValueError, TypeError):
+        return store.outcome(json.loads(said.splitlines()[-1]))
+    except (IndexError, *store.UNREADABLE):
         last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
         return Outcome(
             refused=f"the process that builds it ended with status {process.returncode}: {last}",
