@@ -4,7 +4,7 @@ only notes its arguments."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
@@ -128,7 +128,7 @@ class Built:
                 self.driver.launches.append(Launched("twill", (x, y, z), tuple(passed)))
             return self.status
 
-        return callee(known.folder, self.arguments, self.apart), launch
+        return replace(callee(known.folder, self.arguments, self.apart), form=known.form), launch
 
 
 def forget(kernel: Any) -> None:

@@ -7,6 +7,8 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +26,7 @@ from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tens
 from twill.diagnostics import TwillError
 from twill.triton import session, store, trial, workers
 from twill.triton.request import request
-from twill.triton.store import Outcome, Trial
-from twill.triton.trial import NoTrialError
+from twill.triton.store import NoTrialError, Outcome, Trial
 
 kernels: Any = sources
 
@@ -63,7 +64,9 @@ def built(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Built:
         lambda request, key, *_: store.keep(key, Outcome(callee(f"/built/{request.name}"))),
     )
     monkeypatch.setattr(
-        workers, "begin", lambda request, key, settings: made.ahead.append((request.configuration, key))
+        workers,
+        "begin",
+        lambda request, key, settings, form=0: made.ahead.append((request.configuration, key)),
     )
     monkeypatch.setattr(session, "loaded", made.load)
     return made
@@ -236,7 +239,7 @@ def test_launches_wait_no_longer_in_all_than_their_patience(
     builds["BLOCK=16"].set_result(Outcome(callee("/built/dot")))
     clock, left = [100.0], list[float | None]()
 
-    def outcome(request: Any, key: str, settings: Any, patience: float | None) -> Any:
+    def outcome(request: Any, key: str, settings: Any, patience: float | None, form: int = 0) -> Any:
         build = builds[request.configuration.partition(",")[0]]
         left.append(patience)
         clock[0] += 2.0 if build.done() else patience or 0.0
@@ -342,16 +345,21 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
     each."""
     results: Trials = []
 
-    def tried(run_triton: Any, run_twill: Any, values: Any, measure: bool) -> Trial:
-        result = results.pop(0)
-        if result is None:
+    @contextmanager
+    def beside(run_triton: Any, values: Any, measure: bool) -> Iterator[Any]:
+        assert len(values) == 6
+        if results[0] is None:
+            results.pop(0)
             raise NoTrialError("there is not enough memory")
         run_triton()
-        run_twill()
-        assert len(values) == 6
-        return result
 
-    monkeypatch.setattr(trial, "torch_trial", tried)
+        def against(run_twill: Any) -> Trial | None:
+            run_twill()
+            return results.pop(0)
+
+        yield against
+
+    monkeypatch.setattr(trial, "torch_beside", beside)
     monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
     return results
 
@@ -405,6 +413,189 @@ def test_an_impossible_trial(driver: Driver, built: Built, trials: Trials) -> No
         ("twill", "not measured: there is not enough memory"),
         ("triton", "it cannot be verified: there is not enough memory"),
     ]
+
+
+# --- other forms ------------------------------------------------------------------------------------------
+
+FORMS = ("not made persistent", "its computing group loads")
+
+
+@pytest.fixture
+def forms(built: Built, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Twill builds two other forms of each kernel, in no time; those that were built."""
+    numbers: list[int] = []
+
+    def outcome(request: Any, key: str, settings: Any, patience: float | None, form: int = 0) -> Outcome:
+        numbers.append(form)
+        made = callee(f"/built/{form}")
+        return store.keep(
+            key,
+            Outcome(replace(made, form=FORMS[form - 1])) if form else Outcome(made, forms=len(FORMS)),
+        )
+
+    monkeypatch.setattr(workers, "outcome", outcome)
+    monkeypatch.setattr(store, "find", store.recorded)
+    return numbers
+
+
+def in_a_new_process() -> None:
+    """As far as kernels are decided."""
+    twill.triton.uninstall()
+    forget(kernels.dot)
+
+
+def test_another_form_is_tried_where_the_first_is_slower(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    """In the same launch, which the program sees as one; the report says which form runs."""
+    trials.extend([Trial(None, 1.0, 2.0), Trial(None, 1.5, 1.0)])
+    twill.triton.install()
+    launch()
+    launch()
+    assert who(driver) == ["triton", "twill", "twill", "twill"]
+    assert built.loaded == ["/built/0", "/built/1"]
+    row = only_row()
+    assert (row.choice, row.speed, row.reason) == ("twill", 1.5, "verified, not made persistent")
+    assert forms == [0, 1]
+    in_a_new_process()
+    twill.triton.install(compile="cached")
+    launch()
+    assert (who(driver)[4:], only_row().reason, forms) == (["twill"], row.reason, [0, 1])
+
+
+def test_a_faster_kernel_has_no_other_forms_built(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    trials.append(Trial(None, 1.0, 1.0))
+    twill.triton.install()
+    launch()
+    assert (only_row().choice, forms) == ("twill", [0])
+
+
+def test_where_no_form_is_faster_triton_stays(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    """With the speed of the fastest form; the next process knows."""
+    trials.extend(Trial(None, speed, 1.0) for speed in (0.5, 0.9, 0.7))
+    twill.triton.install()
+    for _ in range(2):
+        launch()
+        row = only_row()
+        assert (row.choice, row.speed, row.reason) == ("triton", 0.9, "Twill's is slower")
+        in_a_new_process()
+        twill.triton.install()
+    assert who(driver) == ["triton", *["twill"] * 3, "triton"]
+    assert forms == [0, 1, 2]
+
+
+def test_a_form_that_is_refused_is_left_out(
+    driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = workers.outcome
+    monkeypatch.setattr(
+        workers,
+        "outcome",
+        lambda request, key, settings, patience, form=0: (
+            store.keep(key, Outcome(refused="ptxas spills"))
+            if form == 1
+            else made(request, key, settings, patience, form)
+        ),
+    )
+    trials.extend([Trial(None, 1.0, 2.0), Trial(None, 1.5, 1.0)])
+    twill.triton.install()
+    launch()
+    assert (only_row().choice, only_row().reason) == ("twill", "verified, its computing group loads")
+
+
+def test_a_form_that_differs_leaves_triton(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    trials.extend([Trial(None, 1.0, 2.0), Trial("argument 2 differs")])
+    twill.triton.install()
+    launch()
+    assert only_row().choice == "triton"
+    assert "argument 2 differs" in only_row().reason
+
+
+def test_in_the_background_triton_runs_until_the_form_is_there(
+    driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel is there, its other forms are not."""
+    twill.triton.install(measure=False)
+    launch()
+    in_a_new_process()
+    driver.launches.clear()
+    builds = [Future[Outcome](), Future[Outcome]()]
+    begun: list[int] = []
+    monkeypatch.setattr(workers, "begin", lambda *given: begun.append(given[3]) or builds[given[3] - 1])
+    trials.extend([Trial(None, 1.0, 2.0), Trial(None, 1.5, 1.0)])
+    twill.triton.install(compile="background")
+    launch()
+    launch()
+    row = only_row()
+    assert (row.choice, row.reason) == ("pending", "Twill's is slower; another form of it is being built")
+    assert who(driver) == ["triton", "twill", "triton"]
+    key = next(store.folder_of("k").parent.iterdir()).name
+    builds[0].set_result(store.keep(store.form_of(key, 1), Outcome(refused="ptxas spills")))
+    launch()
+    assert (who(driver)[3:], begun, only_row().choice) == (["triton"], [1, 2], "pending")
+    second = Outcome(replace(callee("/built/2"), form=FORMS[1]))
+    builds[1].set_result(store.keep(store.form_of(key, 2), second))
+    launch()
+    assert who(driver)[4:] == ["triton", "twill"]
+    launch()
+    assert who(driver)[6:] == ["twill"]
+    assert only_row().reason == "verified, its computing group loads"
+
+
+def test_a_form_that_cannot_be_built_now_leaves_triton(
+    driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not begun at each launch."""
+    twill.triton.install(measure=False)
+    launch()
+    in_a_new_process()
+    build, begun = Future[Outcome](), list[int]()
+    monkeypatch.setattr(workers, "begin", lambda *given: begun.append(given[3]) or build)
+    trials.append(Trial(None, 1.0, 2.0))
+    twill.triton.install(compile="background")
+    launch()
+    build.set_result(Outcome(refused="nvcc is not on the PATH", lasting=False))
+    launch()
+    launch()
+    assert (only_row().choice, only_row().reason, begun) == ("triton", "Twill's is slower", [1])
+
+
+def test_where_nothing_is_built_a_slower_kernel_is_tritons(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    twill.triton.install(measure=False)
+    launch()
+    in_a_new_process()
+    trials.append(Trial(None, 1.0, 2.0))
+    twill.triton.install(compile="cached")
+    launch()
+    assert (only_row().choice, forms) == ("triton", [0])
+
+
+def test_a_trial_that_runs_out_of_memory_launches_nothing_more(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Triton's kernel wrote is there already."""
+
+    @contextmanager
+    def beside(run_triton: Any, values: Any, measure: bool) -> Iterator[Any]:
+        run_triton()
+
+        def against(run: Any) -> Any:
+            raise NoTrialError("there is not enough memory")
+
+        yield against
+
+    monkeypatch.setattr(trial, "torch_beside", beside)
+    twill.triton.install()
+    launch()
+    assert (who(driver), only_row().choice) == (["triton"], "twill")
 
 
 # --- what wraps kernels -----------------------------------------------------------------------------------
@@ -540,7 +731,7 @@ def test_numbers_of_stages_share_a_kernel_and_not_a_trial(
     """They decide how Triton pipelines, and so how Triton's kernel does beside Twill's."""
     monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
     trials: list[Trial] = [Trial(None, 2.0, 1.0), Trial(None, 1.0, 2.0)]
-    monkeypatch.setattr(trial, "torch_trial", lambda *_: trials.pop(0))
+    monkeypatch.setattr(trial, "torch_beside", lambda *_: nullcontext(lambda run: trials.pop(0)))
     twill.triton.install()
     for stages in (3, 4, 3):
         kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=16, num_stages=stages)
@@ -562,11 +753,11 @@ def test_a_tuner_tries_each_key_on_its_own_sizes(
     monkeypatch.setattr(workers, "begin", lambda *_: None)
     trials: list[int] = []
 
-    def tried(triton: Any, twill: Any, values: Any, measure: bool) -> Trial:
+    def beside(triton: Any, values: Any, measure: bool) -> Any:
         trials.append(values[3])
-        return Trial(None, 2.0, 1.0 if values[3] < 100 else 4.0)
+        return nullcontext(lambda run: Trial(None, 2.0, 1.0 if values[3] < 100 else 4.0))
 
-    monkeypatch.setattr(trial, "torch_trial", tried)
+    monkeypatch.setattr(trial, "torch_beside", beside)
     tuned = triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn)
     twill.triton.install()
 

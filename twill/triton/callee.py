@@ -28,6 +28,8 @@ class Callee:
     """As in `twill.ir.apart.Apart`."""
     interval: str
     """Cycles per iteration of each scheduled loop."""
+    form: str = ""
+    """How it differs from the kernel that is predicted to be fastest, in words."""
 
     @property
     def current(self) -> bool:

@@ -2,14 +2,15 @@
 
 A folder for each key, `~/.cache/twill/triton/KEY/`: the request (NAME.ttir, NAME.json), `outcome.json` (the
 built kernel as its launches need it, or why there is none), `late` (no launch waits for it again) and
-`trial.*.json` (how it did beside Triton's on a kind of GPU). Files are replaced atomically; a lock lets one
-process at a time build a kernel. A file that cannot be read counts as missing.
+`trial.*.json` (how it did beside Triton's on a kind of GPU). Other forms of a kernel have folders of their
+own, `KEY.1` and so on (`form_of`). Files are replaced atomically; a lock lets one process at a time build a
+kernel. A file that cannot be read counts as missing.
 """
 
 import hashlib
 import json
 from contextlib import AbstractContextManager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,6 +31,8 @@ class Outcome:
     callee: Callee | None = None
     """The built kernel; None where it is refused."""
     refused: str | None = None
+    forms: int = 0
+    """How many other forms of it can be built."""
     lasting: bool = True
     """Whether a later process would come to the same: not where a tool is missing."""
 
@@ -50,8 +53,17 @@ class Trial:
         return self.triton_ms / self.twill_ms if self.triton_ms and self.twill_ms else None
 
 
+class NoTrialError(Exception):
+    """Triton's kernel and Twill's cannot be compared here; says why."""
+
+
 def folder_of(key: str) -> Path:
     return cache_folder() / "triton" / key
+
+
+def form_of(key: str, number: int) -> str:
+    """The key of another form of a kernel, counted from 1; 0 is the kernel itself."""
+    return f"{key}.{number}" if number else key
 
 
 def find(key: str) -> Outcome | None:
@@ -80,6 +92,13 @@ def keep(key: str, outcome: Outcome) -> Outcome:
     return outcome
 
 
+def keep_callee(key: str, callee: Callee) -> None:
+    """In the place of what was known of the same kernel."""
+    known = recorded(key)
+    if known is not None:
+        keep(key, replace(known, callee=callee))
+
+
 def late(key: str) -> bool:
     """Whether a launch, of this process or an earlier one, went on before the kernel was built."""
     return (folder_of(key) / LATE).exists()
@@ -99,7 +118,8 @@ def find_trial(key: str, beside: str) -> Trial | None:
 
 
 def keep_trial(key: str, beside: str, trial: Trial) -> None:
-    _write(_trial(key, beside), json.dumps(asdict(trial)))
+    with suppress(OSError):  # then the next process tries it again
+        _write(_trial(key, beside), json.dumps(asdict(trial)))
 
 
 def _trial(key: str, beside: str) -> Path:
