@@ -52,7 +52,7 @@ GENERATION = (
     ("candidates",),
     ("as_made", "generate", "kept_searches"),
     ("checked_build", "retries"),
-    ("spills",),
+    ("forms", "spills"),
     ("built", "export"),
 )
 """Modules of `twill.generation`, lowest layer first."""

@@ -3,16 +3,13 @@ only notes its arguments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from triton.backends.compiler import GPUTarget
 
-from twill.ir.apart import Apart
-from twill.launch.load import Kernel
-from twill.launch.manifest import Argument, Manifest, Predicted
+from twill.triton.callee import Callee
 
 
 @dataclass
@@ -96,21 +93,33 @@ class dtype:  # noqa: N801 (PyTorch's name)
 HALF, FLOAT = dtype("float16", 2), dtype("float32", 4)
 
 
+class Described(Callee):
+    """A kernel without a library."""
+
+    def text(self, status: int) -> str:
+        return f"CUDA error {status}"
+
+
+def callee(folder: str, arguments: tuple[tuple[str, str], ...] = (), apart: Any = ()) -> Callee:
+    """Of a kernel with one loop."""
+    return Described(folder, "", "gemm", arguments, apart, "1024")
+
+
 @dataclass
 class Built:
     """Kernels that Twill is said to have built, by folder."""
 
     driver: Driver
-    arguments: tuple[Argument, ...]
+    arguments: tuple[tuple[str, str], ...]
     status: int = 0
     loaded: list[str] = field(default_factory=list[str])
     ahead: list[Any] = field(default_factory=list[Any])
     """What was to be built ahead of its launch."""
-    apart: tuple[Apart, ...] = ()
+    apart: tuple[tuple[str, str, bool], ...] = ()
     """Arguments that must not share memory."""
 
-    def load(self, folder: str) -> Kernel:
-        self.loaded.append(folder)
+    def load(self, key: str, known: Callee) -> tuple[Callee, Callable[..., int]]:
+        self.loaded.append(known.folder)
 
         def launch(*values: Any) -> int:
             *passed, x, y, z, stream = values
@@ -119,9 +128,7 @@ class Built:
                 self.driver.launches.append(Launched("twill", (x, y, z), tuple(passed)))
             return self.status
 
-        loops = (Predicted("gemm/for.0", 1024, 1030.0),)
-        manifest = Manifest("gemm", "gemm.ttgir", 384, 240, self.arguments, loops, apart=self.apart)
-        return Kernel(manifest, Path(folder), launch)
+        return replace(callee(known.folder, self.arguments, self.apart), form=known.form), launch
 
 
 def forget(kernel: Any) -> None:

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from twill.diagnostics import TwillError
-from twill.launch.manifest import Argument, Manifest
 from twill.triton.arguments import UnfitError, c_types, leaves, plan
 
 
@@ -30,24 +29,23 @@ class Descriptor:
     round_f32_to_tf32: bool = False
 
 
-def manifest(*types: str) -> Manifest:
-    return Manifest(
-        "k", "k.ttgir", 128, 240, tuple(Argument(f"a{i}", kind) for i, kind in enumerate(types)), ()
-    )
+def arguments(*types: str) -> list[tuple[str, str]]:
+    """As a kernel that takes these."""
+    return [(f"a{i}", kind) for i, kind in enumerate(types)]
 
 
 def test_constants_are_not_passed() -> None:
-    values = plan(("*fp16", "constexpr", "i32", "fp32"), manifest("*f16", "i32", "f32"))
+    values = plan(("*fp16", "constexpr", "i32", "fp32"), arguments("*f16", "i32", "f32"))
     assert list(values((Tensor(256), 128, 7, 0.5))) == [256, 7, 0.5]
 
 
 def test_addresses_and_absent_arrays() -> None:
-    values = plan(("*bf16", "*u8", "*ki64"), manifest("*bf16", "*i8", "*i64"))
+    values = plan(("*bf16", "*u8", "*ki64"), arguments("*bf16", "*i8", "*i64"))
     assert list(values((512, None, Tensor(16)))) == [512, None, 16]
 
 
 def test_tuples_inside_tuples() -> None:
-    values = plan((("*fp16", ("i32", "constexpr", "u1")), "i64"), manifest("*f16", "i32", "i1", "i64"))
+    values = plan((("*fp16", ("i32", "constexpr", "u1")), "i64"), arguments("*f16", "i32", "i1", "i64"))
     assert list(values(((Tensor(256), (7, None, True)), 9))) == [256, 7, True, 9]
 
 
@@ -55,13 +53,13 @@ DESCRIPTOR = ("*f16", "i32", "i32", "i64", "i64")
 
 
 def test_descriptors_made_by_the_host() -> None:
-    values = plan(("tensordesc<fp16[64, 64]>", "i32"), manifest(*DESCRIPTOR, "i32"))
+    values = plan(("tensordesc<fp16[64, 64]>", "i32"), arguments(*DESCRIPTOR, "i32"))
     assert list(values((Descriptor(Tensor(256)), 3))) == [256, 128, 64, 64, 1, 3]
 
 
 @pytest.mark.parametrize("odd", [{"padding": "nan"}, {"round_f32_to_tf32": True}])
 def test_descriptors_that_fill_with_something_else(odd: dict[str, Any]) -> None:
-    values = plan(("tensordesc<fp16[64, 64]>",), manifest(*DESCRIPTOR))
+    values = plan(("tensordesc<fp16[64, 64]>",), arguments(*DESCRIPTOR))
     with pytest.raises(UnfitError):
         values((Descriptor(Tensor(256), **odd),))
 
@@ -77,7 +75,7 @@ def test_descriptors_that_fill_with_something_else(odd: dict[str, Any]) -> None:
 )
 def test_types_that_differ(signature: tuple[str, ...], types: tuple[str, ...]) -> None:
     with pytest.raises(TwillError, match="its launch passes"):
-        plan(signature, manifest(*types))
+        plan(signature, arguments(*types))
 
 
 def test_rank_of_a_descriptor_with_a_layout() -> None:
@@ -86,8 +84,8 @@ def test_rank_of_a_descriptor_with_a_layout() -> None:
 
 
 def test_c_types() -> None:
-    found = c_types(manifest("*f16", "i1", "i32", "f32").arguments)
+    found = c_types(arguments("*f16", "i1", "i32", "f32"))
     assert found[:4] == [ctypes.c_void_p, ctypes.c_bool, ctypes.c_int32, ctypes.c_float]
     assert found[4:] == [ctypes.c_int] * 3 + [ctypes.c_void_p]
     with pytest.raises(TwillError, match="number of type f16"):
-        c_types(manifest("f16").arguments)
+        c_types(arguments("f16"))

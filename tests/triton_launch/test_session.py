@@ -7,6 +7,8 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,14 +22,11 @@ from triton.runtime.autotuner import Autotuner
 
 import twill.triton
 from tests.triton_launch import kernels as sources
-from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tensor, forget
+from tests.triton_launch.fakes import FLOAT, HALF, Built, Driver, Launched, Tensor, callee, forget
 from twill.diagnostics import TwillError
-from twill.ir.apart import Apart
-from twill.launch.manifest import Argument
-from twill.triton import session, store, workers
+from twill.triton import session, store, trial, workers
 from twill.triton.request import request
-from twill.triton.store import Outcome, Trial
-from twill.triton.trial import NoTrialError
+from twill.triton.store import NoTrialError, Outcome, Trial
 
 kernels: Any = sources
 
@@ -36,9 +35,9 @@ A, B, C = Tensor(HALF, 256), Tensor(HALF, 512), Tensor(HALF, 1024)
 Trials = list[Trial | None]
 
 ARGUMENTS = (
-    *(Argument(name, "*f16", 16) for name in "abc"),
-    Argument("stride", "i32", 16),
-    Argument("scale", "f32"),
+    *((name, "*f16") for name in "abc"),
+    ("stride", "i32"),
+    ("scale", "f32"),
 )
 
 
@@ -62,10 +61,12 @@ def built(driver: Driver, monkeypatch: pytest.MonkeyPatch) -> Built:
     monkeypatch.setattr(
         workers,
         "outcome",
-        lambda request, key, *_: store.keep(key, Outcome(folder=f"/built/{request.name}")),
+        lambda request, key, *_: store.keep(key, Outcome(callee(f"/built/{request.name}"))),
     )
     monkeypatch.setattr(
-        workers, "begin", lambda request, key, settings: made.ahead.append((request.configuration, key))
+        workers,
+        "begin",
+        lambda request, key, settings, form=0: made.ahead.append((request.configuration, key)),
     )
     monkeypatch.setattr(session, "loaded", made.load)
     return made
@@ -180,9 +181,7 @@ def test_an_empty_grid_launches_nothing(driver: Driver, built: Built) -> None:
 def test_what_is_on_disk_is_used_by_the_next_process(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        store, "find", lambda key: store._read(store.folder_of(key) / "outcome.json", Outcome)
-    )
+    monkeypatch.setattr(store, "find", store.recorded)
     twill.triton.install(measure=False)
     launch()
     twill.triton.uninstall()
@@ -210,7 +209,7 @@ def test_in_the_background_tritons_kernel_runs_until_twills_is_there(
     launch()
     assert (who(driver), only_row().choice) == (["triton", "triton"], "pending")
     assert "1 pending" in str(twill.triton.report())
-    build.set_result(Outcome(folder="/built/dot"))
+    build.set_result(Outcome(callee("/built/dot")))
     assert only_row().reason == "Twill's is built; the next launch tries it"
     launch()
     launch()
@@ -237,10 +236,10 @@ def test_launches_wait_no_longer_in_all_than_their_patience(
 ) -> None:
     """Of three kernels the first is built in time, the second is not, the third is not waited for."""
     builds = {f"BLOCK={size}": Future[Outcome]() for size in (16, 32, 64)}
-    builds["BLOCK=16"].set_result(Outcome(folder="/built/dot"))
+    builds["BLOCK=16"].set_result(Outcome(callee("/built/dot")))
     clock, left = [100.0], list[float | None]()
 
-    def outcome(request: Any, key: str, settings: Any, patience: float | None) -> Any:
+    def outcome(request: Any, key: str, settings: Any, patience: float | None, form: int = 0) -> Any:
         build = builds[request.configuration.partition(",")[0]]
         left.append(patience)
         clock[0] += 2.0 if build.done() else patience or 0.0
@@ -257,7 +256,7 @@ def test_launches_wait_no_longer_in_all_than_their_patience(
     assert "as long as they may (3 s in all" in said
     for build in builds.values():
         if not build.done():
-            build.set_result(Outcome(folder="/built/dot"))
+            build.set_result(Outcome(callee("/built/dot")))
     for size in (16, 32, 64):
         kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=size)
     assert who(driver) == ["twill", "triton", "triton", "twill", "twill", "twill"]
@@ -289,7 +288,7 @@ def test_without_a_limit_launches_wait_as_long_as_it_takes(
 ) -> None:
     left = list[float | None]()
     monkeypatch.setattr(
-        workers, "outcome", lambda *asked: left.append(asked[3]) or Outcome(folder="/built/dot")
+        workers, "outcome", lambda *asked: left.append(asked[3]) or Outcome(callee("/built/dot"))
     )
     twill.triton.install(measure=False, patience=None)
     launch()
@@ -317,7 +316,7 @@ def test_an_answer_after_uninstall_changes_nothing(
     twill.triton.install(compile="background", measure=False)
     launch()
     twill.triton.uninstall()
-    build.set_result(Outcome(folder="/built/dot"))
+    build.set_result(Outcome(callee("/built/dot")))
     launch()
     assert who(driver) == ["triton", "triton"]
 
@@ -346,16 +345,21 @@ def trials(monkeypatch: pytest.MonkeyPatch) -> Trials:
     each."""
     results: Trials = []
 
-    def trial(run_triton: Any, run_twill: Any, values: Any, measure: bool) -> Trial:
-        result = results.pop(0)
-        if result is None:
+    @contextmanager
+    def beside(run_triton: Any, values: Any, measure: bool) -> Iterator[Any]:
+        assert len(values) == 6
+        if results[0] is None:
+            results.pop(0)
             raise NoTrialError("there is not enough memory")
         run_triton()
-        run_twill()
-        assert len(values) == 6
-        return result
 
-    monkeypatch.setattr(session, "torch_trial", trial)
+        def against(run_twill: Any) -> Trial | None:
+            run_twill()
+            return results.pop(0)
+
+        yield against
+
+    monkeypatch.setattr(trial, "torch_beside", beside)
     monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
     return results
 
@@ -409,6 +413,189 @@ def test_an_impossible_trial(driver: Driver, built: Built, trials: Trials) -> No
         ("twill", "not measured: there is not enough memory"),
         ("triton", "it cannot be verified: there is not enough memory"),
     ]
+
+
+# --- other forms ------------------------------------------------------------------------------------------
+
+FORMS = ("not made persistent", "its computing group loads")
+
+
+@pytest.fixture
+def forms(built: Built, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Twill builds two other forms of each kernel, in no time; those that were built."""
+    numbers: list[int] = []
+
+    def outcome(request: Any, key: str, settings: Any, patience: float | None, form: int = 0) -> Outcome:
+        numbers.append(form)
+        made = callee(f"/built/{form}")
+        return store.keep(
+            key,
+            Outcome(replace(made, form=FORMS[form - 1])) if form else Outcome(made, forms=len(FORMS)),
+        )
+
+    monkeypatch.setattr(workers, "outcome", outcome)
+    monkeypatch.setattr(store, "find", store.recorded)
+    return numbers
+
+
+def in_a_new_process() -> None:
+    """As far as kernels are decided."""
+    twill.triton.uninstall()
+    forget(kernels.dot)
+
+
+def test_another_form_is_tried_where_the_first_is_slower(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    """In the same launch, which the program sees as one; the report says which form runs."""
+    trials.extend([Trial(None, 1.0, 2.0), Trial(None, 1.5, 1.0)])
+    twill.triton.install()
+    launch()
+    launch()
+    assert who(driver) == ["triton", "twill", "twill", "twill"]
+    assert built.loaded == ["/built/0", "/built/1"]
+    row = only_row()
+    assert (row.choice, row.speed, row.reason) == ("twill", 1.5, "verified, not made persistent")
+    assert forms == [0, 1]
+    in_a_new_process()
+    twill.triton.install(compile="cached")
+    launch()
+    assert (who(driver)[4:], only_row().reason, forms) == (["twill"], row.reason, [0, 1])
+
+
+def test_a_faster_kernel_has_no_other_forms_built(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    trials.append(Trial(None, 1.0, 1.0))
+    twill.triton.install()
+    launch()
+    assert (only_row().choice, forms) == ("twill", [0])
+
+
+def test_where_no_form_is_faster_triton_stays(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    """With the speed of the fastest form; the next process knows."""
+    trials.extend(Trial(None, speed, 1.0) for speed in (0.5, 0.9, 0.7))
+    twill.triton.install()
+    for _ in range(2):
+        launch()
+        row = only_row()
+        assert (row.choice, row.speed, row.reason) == ("triton", 0.9, "Twill's is slower")
+        in_a_new_process()
+        twill.triton.install()
+    assert who(driver) == ["triton", *["twill"] * 3, "triton"]
+    assert forms == [0, 1, 2]
+
+
+def test_a_form_that_is_refused_is_left_out(
+    driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = workers.outcome
+    monkeypatch.setattr(
+        workers,
+        "outcome",
+        lambda request, key, settings, patience, form=0: (
+            store.keep(key, Outcome(refused="ptxas spills"))
+            if form == 1
+            else made(request, key, settings, patience, form)
+        ),
+    )
+    trials.extend([Trial(None, 1.0, 2.0), Trial(None, 1.5, 1.0)])
+    twill.triton.install()
+    launch()
+    assert (only_row().choice, only_row().reason) == ("twill", "verified, its computing group loads")
+
+
+def test_a_form_that_differs_leaves_triton(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    trials.extend([Trial(None, 1.0, 2.0), Trial("argument 2 differs")])
+    twill.triton.install()
+    launch()
+    assert only_row().choice == "triton"
+    assert "argument 2 differs" in only_row().reason
+
+
+def test_in_the_background_triton_runs_until_the_form_is_there(
+    driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel is there, its other forms are not."""
+    twill.triton.install(measure=False)
+    launch()
+    in_a_new_process()
+    driver.launches.clear()
+    builds = [Future[Outcome](), Future[Outcome]()]
+    begun: list[int] = []
+    monkeypatch.setattr(workers, "begin", lambda *given: begun.append(given[3]) or builds[given[3] - 1])
+    trials.extend([Trial(None, 1.0, 2.0), Trial(None, 1.5, 1.0)])
+    twill.triton.install(compile="background")
+    launch()
+    launch()
+    row = only_row()
+    assert (row.choice, row.reason) == ("pending", "Twill's is slower; another form of it is being built")
+    assert who(driver) == ["triton", "twill", "triton"]
+    key = next(store.folder_of("k").parent.iterdir()).name
+    builds[0].set_result(store.keep(store.form_of(key, 1), Outcome(refused="ptxas spills")))
+    launch()
+    assert (who(driver)[3:], begun, only_row().choice) == (["triton"], [1, 2], "pending")
+    second = Outcome(replace(callee("/built/2"), form=FORMS[1]))
+    builds[1].set_result(store.keep(store.form_of(key, 2), second))
+    launch()
+    assert who(driver)[4:] == ["triton", "twill"]
+    launch()
+    assert who(driver)[6:] == ["twill"]
+    assert only_row().reason == "verified, its computing group loads"
+
+
+def test_a_form_that_cannot_be_built_now_leaves_triton(
+    driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And is not begun at each launch."""
+    twill.triton.install(measure=False)
+    launch()
+    in_a_new_process()
+    build, begun = Future[Outcome](), list[int]()
+    monkeypatch.setattr(workers, "begin", lambda *given: begun.append(given[3]) or build)
+    trials.append(Trial(None, 1.0, 2.0))
+    twill.triton.install(compile="background")
+    launch()
+    build.set_result(Outcome(refused="nvcc is not on the PATH", lasting=False))
+    launch()
+    launch()
+    assert (only_row().choice, only_row().reason, begun) == ("triton", "Twill's is slower", [1])
+
+
+def test_where_nothing_is_built_a_slower_kernel_is_tritons(
+    driver: Driver, built: Built, forms: list[int], trials: Trials
+) -> None:
+    twill.triton.install(measure=False)
+    launch()
+    in_a_new_process()
+    trials.append(Trial(None, 1.0, 2.0))
+    twill.triton.install(compile="cached")
+    launch()
+    assert (only_row().choice, forms) == ("triton", [0])
+
+
+def test_a_trial_that_runs_out_of_memory_launches_nothing_more(
+    driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What Triton's kernel wrote is there already."""
+
+    @contextmanager
+    def beside(run_triton: Any, values: Any, measure: bool) -> Iterator[Any]:
+        run_triton()
+
+        def against(run: Any) -> Any:
+            raise NoTrialError("there is not enough memory")
+
+        yield against
+
+    monkeypatch.setattr(trial, "torch_beside", beside)
+    twill.triton.install()
+    launch()
+    assert (who(driver), only_row().choice) == (["triton"], "twill")
 
 
 # --- what wraps kernels -----------------------------------------------------------------------------------
@@ -544,7 +731,7 @@ def test_numbers_of_stages_share_a_kernel_and_not_a_trial(
     """They decide how Triton pipelines, and so how Triton's kernel does beside Twill's."""
     monkeypatch.setattr(session, "gpu", lambda: "NVIDIA H200")
     trials: list[Trial] = [Trial(None, 2.0, 1.0), Trial(None, 1.0, 2.0)]
-    monkeypatch.setattr(session, "torch_trial", lambda *_: trials.pop(0))
+    monkeypatch.setattr(trial, "torch_beside", lambda *_: nullcontext(lambda run: trials.pop(0)))
     twill.triton.install()
     for stages in (3, 4, 3):
         kernels.dot[(1,)](A, B, C, 64, 2.0, BLOCK=16, num_stages=stages)
@@ -566,11 +753,11 @@ def test_a_tuner_tries_each_key_on_its_own_sizes(
     monkeypatch.setattr(workers, "begin", lambda *_: None)
     trials: list[int] = []
 
-    def trial(triton: Any, twill: Any, values: Any, measure: bool) -> Trial:
+    def beside(triton: Any, values: Any, measure: bool) -> Any:
         trials.append(values[3])
-        return Trial(None, 2.0, 1.0 if values[3] < 100 else 4.0)
+        return nullcontext(lambda run: Trial(None, 2.0, 1.0 if values[3] < 100 else 4.0))
 
-    monkeypatch.setattr(session, "torch_trial", trial)
+    monkeypatch.setattr(trial, "torch_beside", beside)
     tuned = triton.autotune(kernels.tuned.configs, key=["stride"])(kernels.tuned.fn)
     twill.triton.install()
 
@@ -668,8 +855,8 @@ def test_a_defect_of_twill_leaves_the_launch_alone(driver: Driver, monkeypatch: 
 def test_a_built_kernel_that_cannot_be_loaded(
     driver: Driver, built: Built, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def gone(folder: str) -> Any:
-        raise TwillError(f"{folder} has no kernel.so")
+    def gone(key: str, known: Any) -> Any:
+        raise TwillError(f"{known.folder} has no kernel.so")
 
     monkeypatch.setattr(session, "loaded", gone)
     twill.triton.install()
@@ -696,7 +883,7 @@ class Sized(Tensor):
 
 def test_launches_whose_arrays_overlap_go_to_tritons_kernel(driver: Driver, built: Built) -> None:
     """Each launch by itself: others of the kernel stay Twill's. Arrays that alternate in memory are apart."""
-    built.apart = (Apart("c", "a"), Apart("c", "b", in_place=True))
+    built.apart = (("c", "a", False), ("c", "b", True))
     twill.triton.install(measure=False)
 
     def run(a: Tensor, b: Tensor, c: Tensor) -> str:

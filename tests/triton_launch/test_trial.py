@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from twill.triton.trial import Run, more_rounds, trial
+from twill.triton.store import Trial
+from twill.triton.trial import Measure, Run, beside, more_rounds
 
 
 @dataclass
@@ -32,6 +33,12 @@ def memory() -> Array:
     return Array("argument 0", np.arange(4))
 
 
+def trial(triton: Run, twill: Run, memories: list[Array], measure: Measure | None) -> Trial:
+    """Of one kernel."""
+    with beside(triton, memories, measure) as against:
+        return against(twill)
+
+
 def adds(memory: Array, amount: int) -> Callable[[], None]:
     """A kernel that works in place."""
 
@@ -45,6 +52,20 @@ def test_both_start_from_the_same_memory_and_the_program_sees_one_launch(memory:
     found = trial(adds(memory, 1), adds(memory, 1), [memory], None)
     assert found.wrong is None
     assert memory.data.tolist() == [1, 2, 3, 4]
+
+
+def test_one_form_after_the_other_starts_from_the_same_memory(memory: Array) -> None:
+    """Triton's kernel is launched once, and a kernel that differs spoils nothing for the next one."""
+    launched: list[int] = []
+
+    def triton() -> None:
+        launched.append(1)
+        adds(memory, 1)()
+
+    with beside(triton, [memory], None) as against:
+        assert against(adds(memory, 2)).wrong == "argument 0 differs"
+        assert against(adds(memory, 1)).wrong is None
+    assert (memory.data.tolist(), launched) == ([1, 2, 3, 4], [1])
 
 
 def test_a_difference_is_found_and_tritons_result_stays(memory: Array) -> None:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +21,12 @@ import triton
 
 import twill.triton
 from tests.triton_launch.fakes import HALF, Driver, Tensor, forget
+from twill.diagnostics import TwillError
 from twill.extract.frontend.kernel_files import load_file
+from twill.launch.folders import stamp
+from twill.launch.manifest import Manifest, write
 from twill.triton import session, slots, store, worker, workers
+from twill.triton.callee import Callee
 from twill.triton.request import Request
 from twill.triton.store import Outcome, Trial
 
@@ -35,11 +40,12 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 def test_what_is_kept_is_found(folder: Path, tmp_path: Path) -> None:
     store.keep("k", Outcome(refused="too large"))
     assert store.find("k") == Outcome(refused="too large")
-    store.keep("k", Outcome(folder=str(tmp_path / "built")))
+    built = Outcome(Callee(str(tmp_path / "built"), "", "gemm", (("a", "*f16"),), (("c", "a", True),), "8"))
+    store.keep("k", built)
     assert store.find("k") is None
     (tmp_path / "built").mkdir()
     (tmp_path / "built" / "kernel.so").touch()
-    assert store.find("k") == Outcome(folder=str(tmp_path / "built"))
+    assert store.find("k") == built
 
 
 def test_what_may_change_is_not_kept() -> None:
@@ -47,12 +53,44 @@ def test_what_may_change_is_not_kept() -> None:
     assert store.find("k") is None
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", '{"colour": "red"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{", "[]", '{"colour": "red"}', '{"callee": 1}', '{"callee": {"name": "a"}}']
+)
 def test_damaged_files_count_as_missing(folder: Path, text: str) -> None:
     path = folder / "triton" / "k" / "outcome.json"
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert store.find("k") is None
+
+
+def test_a_library_that_was_changed_is_compared_with_its_source_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A copy with another date once; what is not of its source is not loaded."""
+    monkeypatch.setattr(Callee, "function", lambda callee: callee.name)
+    (tmp_path / "kernel.so").touch()
+    known, compared = Callee(str(tmp_path), "0 0", "gemm", (), (), "8"), list[str]()
+
+    def of(folder: str) -> Callee:
+        compared.append(folder)
+        return replace(known, stamp=stamp(Path(folder, "kernel.so")))
+
+    monkeypatch.setattr(session, "of", of)
+    store.keep("k", Outcome(known, forms=2))
+    found, _ = session.loaded("k", known)
+    again = store.find("k")
+    assert again == Outcome(found, forms=2)
+    session.loaded("k", found)
+    assert compared == [str(tmp_path)]
+
+
+def test_a_library_that_is_not_of_its_source_is_refused(folder: Path) -> None:
+    manifest = Manifest("gemm", "gemm.ttgir", 384, 240, (), ())
+    folder.mkdir()
+    for name, text in (("kernel.json", write(manifest)), ("kernel.cu", "new"), ("kernel.so", "old")):
+        (folder / name).write_text(text)
+    with pytest.raises(TwillError, match="not built of the"):
+        session.loaded("k", Callee(str(folder), "0 0", "gemm", (), (), "8"))
 
 
 def test_trials_are_kept_by_gpu() -> None:
@@ -282,20 +320,70 @@ def test_twill_run(program: list[str], tmp_path: Path) -> None:
 
 LAUNCHING = """
 import sys
+from pathlib import Path
+
+import triton
+from tests.triton_launch import kernels
+
+before, folder = set(sys.modules), Path(sys.argv[1])
 import twill.triton
-from twill.launch.manifest import Manifest, read, write
-from twill.triton import request, session, workers
-request._machine(None, "sm90")
-read(write(Manifest("gemm", "gemm.ttgir", 384, 240, (), ())), "kernel.json")
-compiler = ("numpy", "twill.extract.reader", "twill.ops", "twill.warp", "twill.generation")
-print([name for name in sys.modules if name.startswith(compiler)])
+from tests.triton_launch.fakes import HALF, Driver, Tensor
+from twill.triton import session, store
+from twill.triton.callee import Callee
+from twill.launch.folders import stamp
+
+class Array(Tensor):
+    nbytes = 64
+
+    def is_contiguous(self):
+        return True
+
+launches = []
+session.gpu, session.capturing = lambda: "NVIDIA H200", lambda stream: False
+Callee._library = lambda callee: {"dot_launch": lambda *values: launches.append(values) or 0}
+triton.runtime.driver.set_active(Driver())
+twill.triton.install(compile="cached")
+if not (folder / "kernel.so").exists():
+    (folder / "kernel.so").touch()
+    arguments = (("a", "*f16"), ("b", "*f16"), ("c", "*f16"), ("stride", "i32"), ("scale", "f32"))
+    built = Callee(str(folder), stamp(folder / "kernel.so"), "dot", arguments, (("c", "a", False),), "8")
+    store.find = lambda key: store.keep(key, store.Outcome(built))
+    store.find_trial = lambda *name: None
+    from contextlib import nullcontext
+    from twill.triton import trial
+    trial.torch_beside = lambda *_: nullcontext(lambda twill: store.Trial(None, 2.0, 1.0))
+kernels.dot[(3,)](*(Array(HALF, address) for address in (256, 512, 1024)), 64, 2.0, BLOCK=16)
+assert [row.reason for row in twill.triton.report()] == ["verified"], twill.triton.report()
+imported = {name for name in set(sys.modules) - before if not name.startswith("tests.")}
+others = {*sys.stdlib_module_names, "triton"}
+print(*sorted(name for name in imported if name.partition(".")[0] not in others))
+sys.stdout.flush()
+import os
+os._exit(0)  # nothing asks the stand-in for a driver to unload
 """
 
+OF_LAUNCHES = {
+    *("twill", "twill.diagnostics", "twill.costs", "twill.costs.machine_files"),
+    *("twill.extract", "twill.extract.frontend", "twill.extract.frontend.options"),
+    *("twill.launch", "twill.launch.c_types", "twill.launch.folders"),
+    "twill.triton",
+    *(f"twill.triton.{name}" for name in ("arguments", "callee", "hooks", "report", "request", "session")),
+    *(f"twill.triton.{name}" for name in ("settings", "store", "tuning")),
+}
+"""All that a program imports whose kernels were built and tried before: no manifest's reader, no builder, no
+machine, no trial; of other packages nothing."""
 
-def test_a_program_that_launches_does_not_import_the_compiler() -> None:
-    """It reads what was built: NumPy and the reader of TTGIR take longer than the rest of Twill."""
-    done = subprocess.run([sys.executable, "-c", LAUNCHING], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+
+def test_a_program_whose_kernels_are_there_imports_little(tmp_path: Path) -> None:
+    """Each module, dataclass and regular expression of Twill counts at the start of such a program."""
+    imported = list[set[str]]()
+    for _ in range(2):
+        command = [sys.executable, "-c", LAUNCHING, str(tmp_path)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        imported.append(set(done.stdout.split()))
+    assert imported[1] - OF_LAUNCHES == set()
+    assert "twill.emit.files" in imported[0]
 
 
 @pytest.mark.parametrize(

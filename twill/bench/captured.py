@@ -18,9 +18,10 @@ from typing import Any
 from twill.bench.case import Bench, Tensor, Values
 from twill.bench.contenders import Field
 from twill.diagnostics import TwillError
-from twill.extract.frontend.arguments import OPTIONS, Instance
+from twill.extract.frontend.arguments import Instance
 from twill.extract.frontend.cache import Precompiled
 from twill.extract.frontend.capture_file import Captured, kernel_of
+from twill.extract.frontend.options import OPTIONS
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Function, Op, Value
 from twill.launch.load import Kernel, own_arguments

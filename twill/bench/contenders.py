@@ -17,8 +17,9 @@ from typing import Any
 from twill.bench.case import Bench, Case, Run, Shape, Tensor, Values, bench
 from twill.bench.measure import times
 from twill.diagnostics import TwillError
-from twill.extract.frontend.arguments import OPTIONS, Instance
+from twill.extract.frontend.arguments import Instance
 from twill.extract.frontend.capture_file import is_capture
+from twill.extract.frontend.options import OPTIONS
 from twill.launch.load import Kernel
 
 TWILL, TRITON, WAVE = "twill", "triton", "wave"

@@ -29,8 +29,8 @@ from twill.extract.reader.ttgir import read
 from twill.inputs import Inputs
 from twill.ir.loop import Function, Loop, Module
 from twill.launch.arrays import of_torch
-from twill.launch.build import LIBRARY, SOURCE
 from twill.launch.disassembly import disassembled
+from twill.launch.folders import LIBRARY, SOURCE
 from twill.launch.load import expanded, load
 from twill.launch.manifest import Manifest
 from twill.simulate.compare import TOLERANCE

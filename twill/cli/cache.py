@@ -22,7 +22,7 @@ def cache() -> None:
 @cache.command("list")
 def list_cache() -> None:
     """List the kernels with size and date, newest first."""
-    from twill.launch.build import cache_folder
+    from twill.launch.folders import cache_folder
 
     entries = sorted(_entries(cache_folder()), key=lambda path: -path.stat().st_mtime)
     for path in entries:
@@ -38,7 +38,7 @@ def list_cache() -> None:
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 def clear(yes: bool) -> None:
     """Delete all built kernels."""
-    from twill.launch.build import cache_folder
+    from twill.launch.folders import cache_folder
 
     folder = cache_folder()
     entries = list(_entries(folder))

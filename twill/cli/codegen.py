@@ -118,7 +118,7 @@ def _say_unchecked(made: "Generated") -> None:
 def _keep_what_fails(made_in: Path, out: Path) -> None:
     """The source that nvcc refused, where the error says that it is."""
     from twill.cli.output import put
-    from twill.launch.build import LIBRARY, SOURCE
+    from twill.launch.folders import LIBRARY, SOURCE
 
     if (made_in / SOURCE).exists() and not (made_in / LIBRARY).exists():
         put(out, {SOURCE: (made_in / SOURCE).read_bytes()})
@@ -127,7 +127,7 @@ def _keep_what_fails(made_in: Path, out: Path) -> None:
 def _take_library(made_in: Path, out: Path) -> None:
     """The library that was built, and what ptxas said, beside the other files."""
     from twill.cli.output import note, put
-    from twill.launch.build import LIBRARY, LOG
+    from twill.launch.folders import LIBRARY, LOG
 
     note(out, put(out, {name: (made_in / name).read_bytes() for name in (LIBRARY, LOG)}))
     click.echo(f"wrote {out / LIBRARY}", err=True)
@@ -146,8 +146,8 @@ def _say_warnings(out: Path, made: "Generated", instead: bool) -> None:
 def _reports(out: Path, made: "Generated") -> list[Path]:
     """The report of each loop, with its CUDA, and its SASS where the kernel was built."""
     from twill.cli.output import context, prefixes_of, put
-    from twill.launch.build import LIBRARY
     from twill.launch.disassembly import disassembled
+    from twill.launch.folders import LIBRARY
     from twill.report.page import page
 
     sass, paths = disassembled(out / LIBRARY), list[Path]()

@@ -96,7 +96,7 @@ def _gpu() -> str | None:
 
 
 def _cache() -> str | None:
-    from twill.launch.build import cache_folder
+    from twill.launch.folders import cache_folder
 
     folder = cache_folder()
     there = next((path for path in (folder, *folder.parents) if path.exists()), folder)

@@ -12,6 +12,7 @@ from math import inf
 from pathlib import Path
 
 from twill.costs.estimates import ranges, wrong_ranges
+from twill.costs.machine_files import DEFAULTS, available, folder
 from twill.costs.toml import Keys, Mistake, Reader, Text, Toml
 from twill.diagnostics import Location, TwillError
 from twill.ir.machine import (
@@ -31,9 +32,6 @@ from twill.ir.machine import (
 from twill.ir.problem import Limits, Unit
 
 SCHEMA = "twill.machine/1"
-
-DEFAULTS: Mapping[str, str] = {"sm90": "h200", "sm100": "b200"}
-"""The machine that stands for an architecture."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,17 +82,6 @@ class File:
     copies: Copies = field(default_factory=Copies)
     clock_mhz: int | None = None
     multiprocessors: int | None = None
-
-
-def folder() -> Path:
-    """Where the machine files are: beside the package in a checkout, inside it when installed."""
-    inside = Path(__file__).parents[1] / "machines"
-    return inside if inside.is_dir() else Path(__file__).parents[2] / "machines"
-
-
-def available() -> tuple[str, ...]:
-    """The names of the machines that come with Twill."""
-    return tuple(sorted(path.stem for path in folder().glob("*.toml")))
 
 
 def default_machine(arch: str) -> Machine:

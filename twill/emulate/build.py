@@ -25,7 +25,8 @@ from twill.emulate.memory.device import Device
 from twill.extract.reader.ttgir import read as read_ttgir
 from twill.files.text import load as text_of
 from twill.ir.loop import GRID, Function, Module, Op, Scalar, Tensor, Value
-from twill.launch.build import MANIFEST, RUNTIME, SOURCE
+from twill.launch.build import RUNTIME
+from twill.launch.folders import MANIFEST, SOURCE
 from twill.launch.manifest import Manifest, read
 from twill.ops.table import names
 from twill.ops.values import element

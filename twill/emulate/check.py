@@ -19,8 +19,9 @@ from twill.emulate.host import compiled, linked
 from twill.emulate.machine.cta import Meter
 from twill.ir.checked import CheckedRun
 from twill.ir.program import Program
-from twill.launch.build import RUNTIME, SOURCE
+from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
+from twill.launch.folders import SOURCE
 from twill.simulate.check import GRIDS, WIDER, Grid, Trial, on_a_grid_apart, trials
 from twill.warp.tasks import Scheduled
 

@@ -1,7 +1,7 @@
 """Kernels that nvcc has built: another one where ptxas spills registers or serializes MMAs.
 
-`built` takes `Inputs` and returns the folder of the kernel in the user's cache; `without_warnings` returns
-the kernel to build instead of one that ptxas warns of.
+`built` takes `Inputs` and returns the folder of the kernel in the user's cache, `built_form` that of one of
+its other forms; `without_warnings` returns the kernel to build instead of one that ptxas warns of.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,6 +14,7 @@ from time import monotonic
 
 from twill.diagnostics import TwillError
 from twill.emit.files import write
+from twill.generation import forms
 from twill.generation.candidates import Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings
 from twill.generation.generate import Check, files, generate, notes, right
@@ -26,6 +27,7 @@ from twill.generation.spills import (
     Compiled,
     compiled,
     far_too_much,
+    leaner,
     least_spilled,
     printed,
     registers_in_words,
@@ -75,6 +77,37 @@ def _make(
     """Fill a folder with a built kernel. What was searched for another one is not searched again."""
     solve = kept(solved, options.time_limit, aside)
     made, _ = with_library(inputs, options, on_progress, folder, solve=solve, remember=aside)
+    for name, text in _texts(made).items():
+        write(folder / name, text)
+    forms.save(forms.others(made), folder)
+
+
+def built_form(
+    folder: Path,
+    form: forms.Form,
+    options: GenerateOptions,
+    on_progress: ProgressCallback = lambda name, event: None,
+) -> Path:
+    """The folder of another form of the kernel in a folder that `built` gave, checked and built only if it is
+    not there yet. Raises TwillError where it is wrong, or ptxas warns of it in its lean form too: other ways
+    to build it, as `without_warnings` tries, may take many times as long."""
+    from twill.launch.build import cached
+
+    options = replace(options, execute=options.check)
+    return cached(f"{folder.name} {form.what}", partial(_make_form, form, options, on_progress))
+
+
+def _make_form(
+    form: forms.Form, options: GenerateOptions, on_progress: ProgressCallback, folder: Path
+) -> None:
+    check = partial(check_beside_build, folder=folder, on_progress=on_progress)
+    made = right((noted(form.made, form.what),), options, on_progress, check)
+    if said := warnings(made, folder):
+        built = leaner(Compiled(made, said))
+        if built.said:
+            raise TwillError(f"{form.what}: {built.said[0]}")
+        made = right((built.made,), options, on_progress, check)
+        library(made, folder)
     for name, text in _texts(made).items():
         write(folder / name, text)
 

@@ -289,16 +289,21 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     if not session.kept:
         with suppress(DefectError), _leaving_out(session, SCHEDULED):
             one = early_mmas(one, rescheduled, session.early)
+    before = one
     if lowering.multistage is None and not session.kept:
         with suppress(DefectError), _leaving_out(session, LOADING):
             one = multistage(one, loading, lambda: as_written(stated, found))
+    beaten = before if one is not before and one.cases == before.cases else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):
             one = independent(one, storing)
     inputs = replace(inputs, order=stated.order, pairs=stated.pairs)
     slower = (other for other in loaded if other.cases == one.cases and other.loops is not one.loops)
-    apart = next((_generated(inputs, other, "") for other in slower), None)
-    return replace(_generated(inputs, one, source(one.program, one.loops)), loading=apart)
+    return replace(
+        _generated(inputs, one, source(one.program, one.loops)),
+        loading=next((_generated(inputs, other, "") for other in slower), None),
+        loading_apart=beaten and _generated(inputs, beaten, ""),
+    )
 
 
 def _generated(inputs: Inputs, one: Attempt, cuda: str) -> Generated:

@@ -13,7 +13,8 @@ from twill.emit.files import write
 from twill.generation.generate import buildable, executed, notes
 from twill.generation.generated import Generated, ProgressCallback
 from twill.ir.checked import Checked
-from twill.launch.build import LIBRARY, SOURCE, TooFewRegistersError, build
+from twill.launch.build import TooFewRegistersError, build
+from twill.launch.folders import LIBRARY, SOURCE
 
 
 class _WarnedError(Exception):

@@ -144,8 +144,8 @@ def files(made: Generated) -> dict[str, Callable[[], str]]:
 def buildable(made: Generated, cycles: Mapping[str, float] | None = None) -> dict[str, Callable[[], str]]:
     """Of the output files, those that nvcc is run on: CUDA source and launch manifest, with the simulated
     cycles of an iteration of each loop, by path."""
-    from twill.launch.build import MANIFEST, SOURCE
     from twill.launch.describe import manifest
+    from twill.launch.folders import MANIFEST, SOURCE
     from twill.launch.manifest import write
 
     simulated = cycles or dict.fromkeys((one.loop.path for one in made.loops), 0.0)

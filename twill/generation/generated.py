@@ -64,6 +64,9 @@ class Generated:
     loading: "Generated | None" = None
     """Its schedule, lowered so that the group that computes loads too, where that is predicted to be no
     faster; without its CUDA."""
+    loading_apart: "Generated | None" = None
+    """Its schedule, lowered with a group that loads, where that is predicted to be slower; without its
+    CUDA."""
     intervals: Mapping[str, float] | None = None
     """Simulated machine cycles of a thread block for an iteration of each loop, by its path, if known."""
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from twill.emit.files import write
 from twill.generation.alike import shape
 from twill.generation.generated import Generated, GenerateOptions
-from twill.launch.build import cache_folder, own_cache, sources
+from twill.launch.build import own_cache
+from twill.launch.folders import cache_folder, sources
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from twill.generation.generated import ProgressCallback
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options
-from twill.launch.build import cache_folder, own_cache, sources
+from twill.launch.build import own_cache
+from twill.launch.folders import cache_folder, sources
 from twill.launch.one_at_a_time import Aside, tried, until_free
 
 if TYPE_CHECKING:

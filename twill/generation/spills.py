@@ -58,7 +58,7 @@ def least_spilled(built: Compiled) -> Compiled:
     much is spilled for that to help."""
     if not built.said or far_too_much(built.said):
         return built
-    return _with_fewer_blocks(built) or _regranted(_lean(built))
+    return _with_fewer_blocks(built) or _regranted(leaner(built))
 
 
 def _with_fewer_blocks(built: Compiled) -> Compiled | None:
@@ -79,7 +79,7 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
     return None
 
 
-def _lean(built: Compiled) -> Compiled:
+def leaner(built: Compiled) -> Compiled:
     """The kernel with fewer registers for more instructions, where less is spilled so."""
     changes = (*built.changes, LEAN)
     other = printed(replace(built, changes=changes), lean(built.made.program))

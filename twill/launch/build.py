@@ -19,6 +19,7 @@ from re import MULTILINE, findall, search
 
 from twill.diagnostics import TwillError
 from twill.emit.files import digest, intact, record, write
+from twill.launch.folders import LIBRARY, LOG, MANIFEST, SOURCE, cache_folder, sources
 from twill.launch.manifest import read
 
 RUNTIME = Path(__file__).parents[1] / "targets" / "runtime"
@@ -36,8 +37,6 @@ def gencode(arch: str) -> str:
     return f"-gencode=arch=compute_{number}a,code=sm_{number}a"
 
 
-SOURCE, LIBRARY, MANIFEST, LOG = "kernel.cu", "kernel.so", "kernel.json", "ptxas.txt"
-"""What is in the folder of a built kernel."""
 CUBIN = "kernel.cubin"
 
 
@@ -163,14 +162,6 @@ def own_cache() -> None:
         home.chmod(0o700)
 
 
-@cache
-def sources() -> str:
-    """What this Twill is, in short."""
-    package = Path(__file__).parents[1]
-    files = sorted(path for path in package.rglob("*") if path.suffix in (".py", ".cuh", ".toml"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
-
-
 def _rename(made: Path, final: Path) -> None:
     """In place of what is there, if anything; of several processes that make the same entry, any may win."""
     aside = made.with_name(f"{made.name}.old")
@@ -184,11 +175,6 @@ def _rename(made: Path, final: Path) -> None:
     shutil.rmtree(aside, ignore_errors=True)
     if aside.is_symlink() or aside.is_file():
         aside.unlink()
-
-
-def cache_folder() -> Path:
-    """Where built kernels are kept; may be deleted at any time."""
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "twill"
 
 
 def complaints(folder: Path) -> tuple[str, ...]:

@@ -23,21 +23,13 @@ from twill.diagnostics import TwillError
 from twill.emit.files import digest, recorded
 from twill.files.text import load as text_of
 from twill.launch.arrays import Array, Passed, current_stream, library, on_device, seen
-from twill.launch.build import LIBRARY, MANIFEST, SOURCE, complaints
+from twill.launch.build import complaints
+from twill.launch.c_types import C_TYPES
+from twill.launch.folders import LIBRARY, MANIFEST, SOURCE
 from twill.launch.manifest import Argument, Manifest, read
 from twill.launch.overlap import refuse
 from twill.launch.runtime import Runtime
 
-C_TYPES = {
-    "i1": ctypes.c_bool,
-    "i8": ctypes.c_int8,
-    "i16": ctypes.c_int16,
-    "i32": ctypes.c_int32,
-    "i64": ctypes.c_int64,
-    "f32": ctypes.c_float,
-    "f64": ctypes.c_double,
-}
-"""Scalars that a launcher takes."""
 _BYTES = frozenset({"i1", "i8", "f8E4M3FN", "f8E5M2"})
 """Types whose arrays may be passed as bytes by libraries that lack them."""
 
@@ -151,15 +143,21 @@ ADVICE = {
 def load(folder: str | Path) -> Kernel:
     """The kernel in a folder that `twill codegen` wrote. Raises TwillError where it was not built."""
     folder = Path(folder)
+    manifest = described(folder)
+    library = ctypes.CDLL(str((folder / LIBRARY).resolve()))
+    return Kernel(manifest, folder, library[f"{manifest.name}_launch"], Runtime(library))
+
+
+def described(folder: str | Path) -> Manifest:
+    """What a folder says of its kernel. Raises TwillError where it was not built, or not of its source."""
+    folder = Path(folder)
     manifest = read(text_of(folder / MANIFEST), str(folder / MANIFEST))
-    path = folder / LIBRARY
-    if not path.exists():
+    if not (folder / LIBRARY).exists():
         raise TwillError(
             f"{folder} has no {LIBRARY}", help="run twill codegen with --build, where nvcc is installed"
         )
     _same_source(folder)
-    library = ctypes.CDLL(str(path.resolve()))
-    return Kernel(manifest, folder, library[f"{manifest.name}_launch"], Runtime(library))
+    return manifest
 
 
 def _same_source(folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 Triton passes one value for each parameter of the kernel, in order. The signature gives each a type:
 `constexpr` (compiled in), `*fp16` (a pointer), `i32` (a scalar), `tensordesc<fp16[128, 64]>` (a descriptor
-made by the host), or a tuple of types. `plan` compares the types with the kernel's manifest and raises
+made by the host), or a tuple of types. `plan` compares the types with those that the kernel takes and raises
 TwillError where they differ.
 """
 
@@ -10,14 +10,20 @@ import ctypes
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from re import match
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from twill.diagnostics import TwillError
-from twill.ir.apart import Apart
-from twill.launch.arrays import Array, Passed
-from twill.launch.load import C_TYPES
-from twill.launch.manifest import Argument, Manifest
-from twill.launch.overlap import overlapping
+from twill.launch.c_types import C_TYPES
+
+if TYPE_CHECKING:
+    from twill.launch.arrays import Array
+
+Passed: TypeAlias = Any
+"""As in `twill.launch.arrays`, which is imported where arrays are compared by their elements."""
+Arguments: TypeAlias = Sequence[tuple[str, str]]
+"""Names and types of the C arguments of a kernel (`Callee.arguments`)."""
+Apart: TypeAlias = Sequence[tuple[str, str, bool]]
+"""Arguments that must not share memory (`Callee.apart`)."""
 
 TYPES: Mapping[str, str] = {
     "fp16": "f16",
@@ -81,12 +87,12 @@ def ttgir_type(kind: str) -> str:
     return TYPES.get(kind, kind)
 
 
-def plan(signature: Sequence[object], manifest: Manifest) -> Getter:
-    """What makes the C arguments of `manifest` from the values of a launch. Raises TwillError where they do
+def plan(signature: Sequence[object], arguments: Arguments) -> Getter:
+    """What makes the C `arguments` of a kernel from the values of a launch. Raises TwillError where they do
     not fit together."""
     found = tuple(leaves(signature))
     passed = [kind for leaf in found for kind in leaf.types()]
-    wanted = [argument.type for argument in manifest.arguments]
+    wanted = [kind for _, kind in arguments]
     if passed != wanted:
         raise TwillError(
             f"its launch passes ({', '.join(passed)}), and the kernel takes ({', '.join(wanted)})"
@@ -136,17 +142,17 @@ def _at(leaf: Leaf) -> Callable[[Sequence[Passed]], Passed]:
 
 
 def arrays_apart(
-    signature: Sequence[object], manifest: Manifest
+    signature: Sequence[object], arguments: Arguments, pairs: Apart
 ) -> Callable[[Sequence[Passed], tuple[Any, ...]], bool]:
     """Whether the arrays of a launch are apart where the kernel takes them to be, from its values and its C
     arguments. Addresses that are no arrays have no extent that is known: they are compared as one byte."""
-    named = {name for pair in manifest.apart for name in (pair.stored, pair.other)}
+    named = {name for stored, other, _ in pairs for name in (stored, other)}
     places, at = list[tuple[str, int, Leaf]](), 0
     for leaf in leaves(signature):
-        name = manifest.arguments[at].name
+        name = arguments[at][0]
         places += [(name, at, leaf)] if name in named else []
         at += len(leaf.types())
-    quick = _quick(places, manifest.apart)
+    quick = _quick(places, pairs)
 
     def apart(values: Sequence[Passed], passed: tuple[Any, ...]) -> bool:
         try:
@@ -154,14 +160,15 @@ def arrays_apart(
                 return True
         except (AttributeError, TypeError):  # an address, or None
             pass
-        arrays = {name: _array(passed[at], _at(leaf)(values)) for name, at, leaf in places if passed[at]}
-        return next(overlapping(manifest.apart, arrays), None) is None
+        return _by_elements(
+            pairs, {name: (passed[at], _at(leaf)(values)) for name, at, leaf in places if passed[at]}
+        )
 
     return apart
 
 
 def _quick(
-    places: Sequence[tuple[str, int, Leaf]], pairs: Sequence[Apart]
+    places: Sequence[tuple[str, int, Leaf]], pairs: Apart
 ) -> Callable[[Sequence[Passed], tuple[Any, ...]], bool]:
     """Whether arrays without gaps lie one behind the other; `places`: names, places of their addresses among
     the C arguments, parameters. One expression that is compiled once: a launch with new arrays waits for
@@ -174,12 +181,23 @@ def _quick(
         dense.append(f"{value}.is_contiguous()")
     behind = [
         f"(e{one} <= b{other} or e{other} <= b{one})"
-        for one, other in ((number[pair.stored], number[pair.other]) for pair in pairs)
+        for one, other in ((number[stored], number[other]) for stored, other, _ in pairs)
     ]
     return eval(f"lambda v, p: {' and '.join([*bounds, *dense, *behind, 'True'])}")
 
 
-def _array(address: int, value: Passed) -> Array:
+def _by_elements(pairs: Apart, arrays: Mapping[str, tuple[int, Passed]]) -> bool:
+    """The same for arrays with gaps, by their addresses and values."""
+    from twill.ir.apart import Apart  # seldom needed, and imports take time at the first launch of a program
+    from twill.launch.overlap import overlapping
+
+    seen = {name: _array(*one) for name, one in arrays.items()}
+    return next(overlapping([Apart(*pair) for pair in pairs], seen), None) is None
+
+
+def _array(address: int, value: Passed) -> "Array":
+    from twill.launch.arrays import Array
+
     value = getattr(value, "base", value)
     if not hasattr(value, "is_contiguous"):
         return Array(address, "i8", (), (), None)
@@ -198,17 +216,16 @@ def descriptor(value: Passed) -> tuple[Any, ...]:
     return (value.base.data_ptr(), *value.shape, *value.strides)
 
 
-def c_types(arguments: Sequence[Argument]) -> list[Any]:
+def c_types(arguments: Arguments) -> list[Any]:
     """ctypes of a launcher: its arguments, three extents of the grid and a stream. Raises TwillError for a
     scalar that C lacks."""
-    unknown = [one for one in arguments if not _pointer(one) and one.type not in C_TYPES]
+    unknown = [(name, kind) for name, kind in arguments if not _pointer(kind) and kind not in C_TYPES]
     if unknown:
-        raise TwillError(
-            f"`{unknown[0].name}` is a number of type {unknown[0].type}, which Twill cannot pass"
-        )
-    own = [ctypes.c_void_p if _pointer(one) else C_TYPES[one.type] for one in arguments]
+        name, kind = unknown[0]
+        raise TwillError(f"`{name}` is a number of type {kind}, which Twill cannot pass")
+    own = [ctypes.c_void_p if _pointer(kind) else C_TYPES[kind] for _, kind in arguments]
     return [*own, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_void_p]
 
 
-def _pointer(argument: Argument) -> bool:
-    return argument.type.startswith("*")
+def _pointer(kind: str) -> bool:
+    return kind.startswith("*")

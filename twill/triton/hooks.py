@@ -75,7 +75,12 @@ class Hooks:
 
 
 def loaded(kind: type) -> Iterator[Any]:
-    """Kernels that have been launched before."""
+    """Kernels that have been launched before: none where Triton has made no driver yet, which loads them. To
+    look for them among all objects of a program takes as long as half of the rest of `install`."""
+    from triton.runtime.driver import driver
+
+    if getattr(driver, "_active", driver) is None:
+        return iter(())
     found = (thing for thing in gc.get_objects() if type(thing) is kind)
     return (
         kernel for kernel in found if getattr(kernel, "_run", None) is not None and kernel.module is not None

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from twill.emit.files import write
-from twill.extract.frontend.arguments import OPTIONS
-from twill.launch.build import ARCHITECTURES, sources
+from twill.costs.machine_files import DEFAULTS, available
+from twill.extract.frontend.options import OPTIONS
+from twill.launch.folders import sources
 from twill.triton import store
 from twill.triton.hooks import CompiledKernel
 from twill.triton.settings import Settings
@@ -50,8 +50,8 @@ class Request:
             return "Triton kept no TTIR of it"
         if not any(name in self.ttir for name in DOTS):
             return "it has no dot"
-        if self.arch not in ARCHITECTURES:
-            return f"Twill generates kernels for {', '.join(ARCHITECTURES)}, and this is {self.arch}"
+        if self.arch not in DEFAULTS:
+            return f"Twill generates kernels for {', '.join(DEFAULTS)}, and this is {self.arch}"
         if self.metadata.get("num_ctas", 1) != 1:
             return "it runs on clusters of thread blocks (num_ctas)"
         return "it is launched cooperatively" if self.metadata.get("launch_cooperative_grid") else None
@@ -78,6 +78,8 @@ class Request:
 
     def save(self, key: str) -> Path:
         """Writes the request for a process that serves it; gives the path of the TTIR."""
+        from twill.emit.files import write  # a program whose kernels are there writes nothing
+
         path = store.folder_of(key) / f"{self.name}.ttir"
         write(path.with_suffix(".json"), json.dumps(self.metadata))
         write(path, self.ttir)
@@ -86,10 +88,13 @@ class Request:
 
 @cache
 def _machine(name: str | None, arch: str) -> str:
-    """All numbers of a machine."""
-    from twill.costs.machine import default_machine, load
+    """A machine that comes with Twill by its name, since its file is one of Twill's sources; all numbers of
+    another one."""
+    if not name or name in available():
+        return name or DEFAULTS[arch]
+    from twill.costs.machine import load  # takes longer than all the rest of the key
 
-    return str(load(name) if name else default_machine(arch))
+    return str(load(name))
 
 
 def request(kernel: CompiledKernel) -> Request | None:

@@ -4,33 +4,45 @@
 A `Route` stands where Triton's launcher stood. Its first call decides: Twill's kernel, Triton's, or Triton's
 until Twill's is built. Then the route puts what was decided in its own place, so that later launches pay for
 no decision: Triton finds the launcher by its own look-up of the specialization.
+
+A program whose kernels were built and tried before should start as it does without Twill. What it does not
+need is imported where it is used: `workers`, which builds, and `trial`.
 """
 
 import ctypes
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet, ref
 
 from twill.diagnostics import TwillError
-from twill.launch.arrays import Passed
-from twill.launch.load import Kernel, load
-from twill.triton import store, workers
-from twill.triton.arguments import Getter, UnfitError, arrays_apart, c_types, plan
+from twill.triton import store
+from twill.triton.arguments import Getter, Passed, UnfitError, arrays_apart, c_types, plan
+from twill.triton.callee import Callee, of
 from twill.triton.report import Report, Row
 from twill.triton.request import CompiledKernel, Request, request
 from twill.triton.settings import Settings, log
-from twill.triton.store import Outcome, Trial
-from twill.triton.trial import NoTrialError, gpu, torch_trial
+from twill.triton.store import NoTrialError, Outcome, Trial
+
+if TYPE_CHECKING:
+    from twill.triton.trial import Against
 
 Launch = Callable[..., None]
 """As Triton calls its launchers: three extents, stream, function, packed metadata, launch metadata, two
 hooks, then the arguments."""
 
+Form = tuple[Callee, Launch]
+"""A kernel that is loaded, with its launcher."""
+
+SLOWER = "Twill's is slower"
+FORM_BEGUN = f"{SLOWER}; another form of it is being built"
+FORM_BUILT = f"{SLOWER}; the next launch decides about another form of it"
 IMPATIENT = (
     "launches have waited for Twill's kernels as long as they may (%g s in all, patience=): others are built"
     " beside the program, and Triton's kernels run until they are there"
@@ -103,6 +115,8 @@ class Session:
             return
         key = asked.key(self.settings)
         if store.find(key) is None:
+            from twill.triton import workers
+
             workers.begin(asked, key, self.settings)
 
     def measured(self, kernel: CompiledKernel) -> None:
@@ -147,15 +161,18 @@ class Session:
             return self._postpone(route, key, found, values)
         return self._arrive(route, key, found, *values)
 
-    def _outcome(self, asked: Request, key: str) -> Outcome | Future[Outcome]:
-        """What comes of a kernel that is not known; its build, where launches do not wait for it, or have
-        waited as long as they may. What was late in an earlier run is not waited for in this one."""
+    def _outcome(self, asked: Request, key: str, form: int = 0) -> Outcome | Future[Outcome]:
+        """What comes of a kernel, or a form of it, that is not known; its build, where launches do not wait
+        for it, or have waited as long as they may. What was late in an earlier run is not waited for in this
+        one."""
+        from twill.triton import workers
+
         patience = self.settings.patience
         if self.settings.compile == "background" or (patience is not None and store.late(key)):
-            return workers.begin(asked, key, self.settings)
+            return workers.begin(asked, key, self.settings, form)
         left = None if patience is None else max(0.0, patience - self.waited)
         began = monotonic()
-        found = workers.outcome(asked, key, self.settings, left)
+        found = workers.outcome(asked, key, self.settings, left, form)
         self.waited += monotonic() - began
         if isinstance(found, Future):
             store.keep_late(key)
@@ -177,85 +194,134 @@ class Session:
 
     def _postpone(self, route: Route, key: str, build: Future[Outcome], values: Sequence[Passed]) -> None:
         """Triton's kernel until the build has ended; the next launch after that takes it up."""
-        self._record(route, Row(*_named(route), "pending", "Twill's is being built"))
-        route.target = route.triton
-        build.add_done_callback(lambda done: self._ready(route, key, workers.ended(done)))
+        self._until_built(
+            route,
+            Row(*_named(route), "pending", "Twill's is being built"),
+            build,
+            lambda outcome: self._ready(route, key, outcome),
+        )
         route.triton(*values)
 
+    def _until_built(
+        self, route: Route, row: Row, build: Future[Outcome], then: Callable[[Outcome], None]
+    ) -> None:
+        """Triton's kernel until the build has ended; `then` is called in a thread of its own."""
+        from twill.triton import workers
+
+        self._record(route, row)
+        route.target = route.triton
+        build.add_done_callback(lambda done: None if self.closed else then(workers.ended(done)))
+
     def _ready(self, route: Route, key: str, outcome: Outcome) -> None:
-        """Called in a thread of its own."""
-        if self.closed:
-            return
-        if outcome.folder is None:
+        if outcome.callee is None:
             row = Row(*_named(route), "triton", outcome.refused or "refused")
             self._settle(route, route.triton, row)
         else:
             row = Row(*_named(route), "pending", "Twill's is built; the next launch tries it")
             self._record(route, row)
-            route.target = partial(self._take_up, route, key, outcome)
+            route.target = partial(self._take_up, route, partial(self._arrive, route, key, outcome))
 
-    def _take_up(self, route: Route, key: str, outcome: Outcome, *values: Passed) -> None:
+    def _form_ready(self, route: Route, slower: Row, outcome: Outcome) -> None:
+        """Another form is built, or refused: the next launch decides again, from what is on disk."""
+        if outcome.callee is None and not outcome.lasting:
+            self._settle(route, route.triton, slower)
+        else:
+            self._record(route, replace(slower, choice="pending", reason=FORM_BUILT))
+            route.target = partial(self._take_up, route, lambda *values: self._decide(route, values))
+
+    def _take_up(self, route: Route, decide: Launch, *values: Passed) -> None:
         if capturing(values[STREAM]):
             return route.triton(*values)
         with self.lock:
             decided = route.target
             if isinstance(decided, partial) and decided.func == self._take_up:
-                return self._arrive(route, key, outcome, *values)
+                return decide(*values)
         return decided(*values)
 
     def _arrive(self, route: Route, key: str, outcome: Outcome, *values: Passed) -> None:
         """Loads the kernel, tries it where that is wanted and new, and settles."""
-        if outcome.folder is None:
+        if outcome.callee is None:
             return self._stay(route, values, outcome.refused or "refused")
         try:
-            kernel = loaded(outcome.folder)
-            twill = self._launcher(route, kernel)
+            callee, twill = self._loaded(route, key, outcome.callee)
         except (TwillError, OSError) as error:
             return self._stay(route, values, getattr(error, "message", str(error)))
-        interval = "/".join(str(loop.scheduled) for loop in kernel.manifest.loops)
         if not (self.settings.verify or self.settings.measure):
-            return self._use(route, twill, values, "as the schedule says", interval)
-        return self._tried(route, key, twill, values, interval)
+            return self._use(route, twill, values, "as the schedule says", callee.interval)
+        return self._tried(route, key, outcome, (callee, twill), values)
 
-    def _tried(self, route: Route, key: str, twill: Launch, values: Sequence[Passed], interval: str) -> None:
-        """By the trial beside this kernel of Triton's, for such sizes, on this kind of GPU, now or in an
-        earlier process. Kernels of Triton's that differ in their number of stages share one of Twill's, not
-        its trial."""
-        device = gpu()
-        name = f"{device} {route.request.metadata['hash']} {sizes(values)}" if device else None
-        found, launched = store.find_trial(key, name) if name else None, False
-        if not self._enough(found):
+    def _tried(self, route: Route, key: str, outcome: Outcome, first: Form, values: Sequence[Passed]) -> None:
+        """By trials beside this kernel of Triton's, for such sizes, on this kind of GPU, now or in an earlier
+        process. Nothing else is launched before these are over."""
+        trials = _Trials(route, values, self.settings.measure)
+        with trials.launches:
+            judged = self._of_trials(route, key, outcome, first, trials)
+        if judged.build is None:
+            self._settle(route, judged.target, judged.row)
+        else:
+            row = replace(judged.row, choice="pending", reason=FORM_BEGUN)
+            self._until_built(route, row, judged.build, partial(self._form_ready, route, judged.row))
+        if not trials.launched:
+            route.target(*values)
+
+    def _of_trials(
+        self, route: Route, key: str, outcome: Outcome, first: Form, trials: "_Trials"
+    ) -> "_Judged":
+        callee, twill = first
+        try:
+            judged = self._judged(route, trials.of(key, twill), first)
+        except NoTrialError as error:
+            ours, why = (
+                not self.settings.verify,
+                "it cannot be verified" if self.settings.verify else "not measured",
+            )
+            row = Row(*_named(route), "twill" if ours else "triton", f"{why}: {error}", callee.interval)
+            return _Judged(row, twill if ours else route.triton)
+        return self._other_forms(route, key, outcome.forms, trials, judged) if judged.slower else judged
+
+    def _other_forms(
+        self, route: Route, key: str, forms: int, trials: "_Trials", first: "_Judged"
+    ) -> "_Judged":
+        """The first of the other forms of a slower kernel that is not slower; its build, where that is not
+        waited for; Triton's, with the speed of the fastest, where there is none. What has no trial is left
+        out."""
+        best = first
+        for number in range(1, forms + 1):
+            name = store.form_of(key, number)
+            found = self._form(route.request, name, number)
+            if isinstance(found, Future):
+                return replace(best, build=found)
+            if found is None or found.callee is None:
+                continue
             try:
-                runs = partial(route.triton, *values), partial(twill, *values)
-                found = torch_trial(*runs, values[BEFORE_ARGUMENTS:], self.settings.measure)
-                launched = True
-            except NoTrialError as error:
-                if self.settings.verify:
-                    return self._stay(route, values, f"it cannot be verified: {error}", interval)
-                return self._use(route, twill, values, f"not measured: {error}", interval)
-            store.keep_trial(key, name or "", found)
-        return self._judge(route, found or Trial(), () if launched else values, twill, interval)
+                form = self._loaded(route, name, found.callee)
+                judged = self._judged(route, trials.of(name, form[1]), form)
+            except (TwillError, OSError, NoTrialError):
+                continue
+            if not judged.slower:
+                return judged
+            best = max(best, judged, key=lambda one: one.row.speed or 0.0)
+        return best
 
-    def _enough(self, found: Trial | None) -> bool:
-        return found is not None and (
-            found.wrong is not None or found.speed is not None or not self.settings.measure
-        )
+    def _form(self, asked: Request, key: str, number: int) -> Outcome | Future[Outcome] | None:
+        """Another form of a kernel, as `_outcome` gives it; None where it is not there and nothing is
+        built."""
+        found = store.find(key)
+        if found is not None or self.settings.compile == "cached":
+            return found
+        return self._outcome(asked, key, number)
 
-    def _judge(
-        self, route: Route, found: Trial, values: Sequence[Passed], twill: Launch, interval: str
-    ) -> None:
-        """`values` is empty where the trial has launched already."""
+    def _judged(self, route: Route, found: Trial, form: Form) -> "_Judged":
+        callee, twill = form
         if found.wrong:
             reason = f"Twill's result differs from Triton's: {found.wrong}; please report this"
             log.error("%s (%s): %s", *_named(route), reason)
         else:
-            reason = "Twill's is slower" if found.speed and found.speed < 1 else "verified"
-        if reason == "verified":
-            self._settle(route, twill, Row(*_named(route), "twill", reason, interval, found.speed))
-        else:
-            self._settle(route, route.triton, Row(*_named(route), "triton", reason, interval, found.speed))
-        if values:
-            route.target(*values)
+            reason = SLOWER if found.speed and found.speed < 1 else "verified"
+        ours = reason == "verified"
+        reason = f"{reason}, {callee.form}" if ours and callee.form else reason
+        row = Row(*_named(route), "twill" if ours else "triton", reason, callee.interval, found.speed)
+        return _Judged(row, twill if ours else route.triton)
 
     def _use(self, route: Route, twill: Launch, values: Sequence[Passed], reason: str, interval: str) -> None:
         self._settle(route, twill, Row(*_named(route), "twill", reason, interval))
@@ -272,21 +338,22 @@ class Session:
             self.rows[name] = row
             log.info("%s", row.line())
 
-    def _launcher(self, route: Route, kernel: Kernel) -> Launch:
-        """Raises TwillError where the kernel does not take what Triton passes."""
-        function = kernel.launch
-        function.argtypes = c_types(kernel.manifest.arguments)  # pyright: ignore[reportFunctionMemberAccess]
-        return launcher(
+    def _loaded(self, route: Route, key: str, known: Callee) -> Form:
+        """Raises TwillError where the kernel does not take what Triton passes, or is not as it was built, and
+        OSError where it cannot be loaded."""
+        callee, function = loaded(key, known)
+        function.argtypes = c_types(callee.arguments)  # pyright: ignore[reportFunctionMemberAccess]
+        return callee, launcher(
             function,
-            plan(route.request.signature, kernel.manifest),
-            arrays_apart(route.request.signature, kernel.manifest),
+            plan(route.request.signature, callee.arguments),
+            arrays_apart(route.request.signature, callee.arguments, callee.apart),
             route.triton,
-            partial(self._failed, route, kernel),
+            partial(self._failed, route, callee),
         )
 
-    def _failed(self, route: Route, kernel: Kernel, status: int) -> None:
+    def _failed(self, route: Route, callee: Callee, status: int) -> None:
         """Nothing was launched: Triton's kernel takes over for good."""
-        text = kernel.runtime.text(status) if kernel.runtime else f"CUDA error {status}"
+        text = callee.text(status)
         self._settle(
             route,
             route.triton,
@@ -298,10 +365,65 @@ class Session:
 
     def close(self) -> None:
         """Triton's launchers again, everywhere."""
+        from twill.triton import workers
+
         self.closed = True
         workers.stop()
         for route in tuple(self.routes):
             route.settle(route.triton)
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """What trials come to."""
+
+    row: Row
+    target: Launch
+    build: Future[Outcome] | None = None
+    """Of another form, which may be faster."""
+
+    @property
+    def slower(self) -> bool:
+        return self.row.reason == SLOWER
+
+
+class _Trials:
+    """Of one launch: what is kept of earlier ones, or trials now. The first of these launches Triton's
+    kernel, whose results are there again when `launches` is left."""
+
+    def __init__(self, route: Route, values: Sequence[Passed], measure: bool) -> None:
+        self.launches = ExitStack()
+        self._route, self._values, self._measure = route, values, measure
+        self._against: Against | None = None
+        device = gpu()
+        self._name = f"{device} {route.request.metadata['hash']} {sizes(values)}" if device else None
+        """Of what Twill's kernel stands beside. Kernels of Triton's that differ in their number of stages
+        share one of Twill's, not its trial."""
+
+    @property
+    def launched(self) -> bool:
+        return self._against is not None
+
+    def of(self, key: str, twill: Launch) -> Trial:
+        """Raises NoTrialError where it is not possible."""
+        found = store.find_trial(key, self._name) if self._name else None
+        if found is None or not self._enough(found):
+            if self._against is None:
+                self._against = self.launches.enter_context(self._beside())
+            found = self._against(partial(twill, *self._values))
+            if self._name:
+                store.keep_trial(key, self._name, found)
+        return found
+
+    def _beside(self) -> AbstractContextManager["Against"]:
+        from twill.triton.trial import torch_beside
+
+        return torch_beside(
+            partial(self._route.triton, *self._values), self._values[BEFORE_ARGUMENTS:], self._measure
+        )
+
+    def _enough(self, found: Trial) -> bool:
+        return found.wrong is not None or found.speed is not None or not self._measure
 
 
 def launcher(
@@ -357,10 +479,20 @@ def _named(route: Route) -> tuple[str, str]:
     return route.request.name, route.request.configuration
 
 
-@cache
-def loaded(folder: str) -> Kernel:
-    """A library is loaded once in a process."""
-    return load(folder)
+def loaded(key: str, known: Callee) -> tuple[Callee, Callable[..., int]]:
+    """A kernel and its launcher. A library that is not as it was, or was copied, is compared with its source.
+    Raises TwillError, or OSError where it cannot be loaded."""
+    callee = known
+    if not known.current:
+        callee = replace(of(known.folder), form=known.form)
+        store.keep_callee(key, callee)
+    return callee, callee.function()
+
+
+def gpu() -> str | None:
+    """The name of the current GPU; None without PyTorch."""
+    torch = sys.modules.get("torch")
+    return torch.cuda.get_device_name() if torch else None
 
 
 @cache

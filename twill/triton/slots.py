@@ -14,7 +14,7 @@ from collections.abc import Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import IO
 
-from twill.launch.build import cache_folder
+from twill.launch.folders import cache_folder
 from twill.launch.one_at_a_time import locked
 
 WHILE_WAITING = max(1, (os.cpu_count() or 1) - 1)

@@ -2,20 +2,22 @@
 # pyright: reportUnknownVariableType=false
 """The first launch of a kernel, by Triton and by Twill on the same arguments.
 
-Takes two functions that launch, and the values of the launch; gives a `Trial`. The memory behind every array
-is saved, both kernels run on it, and what Triton's wrote is there at the end: the program sees one launch.
+`beside` takes a function that launches Triton's kernel, and the values of the launch; inside, one form of
+Twill's after the other is compared with it (`Against`), each in a `Trial`. The memory behind every array is
+saved, all kernels run on it, and what Triton's wrote is there at the end: the program sees one launch.
 Memory is compared whole, inputs too, so that a store that goes astray inside these allocations is found.
 Needs PyTorch.
 """
 
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
 from typing import Any, Protocol, TypeAlias
 
 from twill.launch.arrays import Passed
-from twill.triton.store import Trial
+from twill.triton.store import NoTrialError, Trial
 
 Tensor: TypeAlias = Any
 """A PyTorch tensor, or in tests whatever a `Memory` saves."""
@@ -37,8 +39,8 @@ Measure = Callable[[Mapping[str, Run], Run], Mapping[str, float]]
 count in it, or lock."""
 
 
-class NoTrialError(Exception):
-    """The two cannot be compared here; says why."""
+Against = Callable[[Run], Trial]
+"""Launches a kernel of Twill's. Raises whatever that raises."""
 
 
 class Memory(Protocol):
@@ -55,9 +57,10 @@ class Memory(Protocol):
         ...
 
 
-def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Measure | None) -> Trial:
-    """Raises whatever the launches raise, and what saving raises (then nothing has been launched, as far as
-    memory tells)."""
+@contextmanager
+def beside(triton: Run, memories: Sequence[Memory], measure: Measure | None) -> Generator[Against]:
+    """Launches Triton's kernel. Raises whatever that raises, and what saving raises (then nothing has been
+    launched, as far as memory tells)."""
     before = [memory.save() for memory in memories]
     triton()
     try:
@@ -65,7 +68,8 @@ def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Measure 
     except BaseException:
         _restore(memories, before)
         raise
-    try:
+
+    def against(twill: Run) -> Trial:
         _restore(memories, before)
         twill()
         found = (memory.difference(*saved) for memory, *saved in zip(memories, right, before, strict=True))
@@ -73,9 +77,12 @@ def trial(triton: Run, twill: Run, memories: Sequence[Memory], measure: Measure 
         if measure and not result.wrong:
             times = measure({"triton": triton, "twill": twill}, lambda: _restore(memories, before))
             result = replace(result, triton_ms=times["triton"], twill_ms=times["twill"])
+        return result
+
+    try:
+        yield against
     finally:
         _restore(memories, right)
-    return result
 
 
 def _restore(memories: Sequence[Memory], saved: Sequence[Tensor]) -> None:
@@ -86,21 +93,28 @@ def _restore(memories: Sequence[Memory], saved: Sequence[Tensor]) -> None:
 # --- with PyTorch -----------------------------------------------------------------------------------------
 
 
-def torch_trial(triton: Run, twill: Run, values: Sequence[Passed], measure: bool) -> Trial:
-    """Of a launch with these values. Raises NoTrialError where PyTorch is missing, or memory is."""
+@contextmanager
+def torch_beside(triton: Run, values: Sequence[Passed], measure: bool) -> Generator[Against]:
+    """For a launch with these values. Raises NoTrialError where PyTorch is missing, or memory is, as a trial
+    inside does."""
     torch = sys.modules.get("torch")
     if torch is None:
         raise NoTrialError("the program does not use PyTorch")
+    with _memory_enough(torch), beside(triton, list(allocations(values)), _times if measure else None) as one:
+
+        def against(twill: Run) -> Trial:
+            with _memory_enough(torch):
+                return one(twill)
+
+        yield against
+
+
+@contextmanager
+def _memory_enough(torch: Any) -> Generator[None]:
     try:
-        return trial(triton, twill, list(allocations(values)), _times if measure else None)
+        yield
     except torch.cuda.OutOfMemoryError as error:
         raise NoTrialError("there is not enough memory to save its arguments") from error
-
-
-def gpu() -> str | None:
-    """The name of the current GPU; None without PyTorch."""
-    torch = sys.modules.get("torch")
-    return torch.cuda.get_device_name() if torch else None
 
 
 def _times(runs: Mapping[str, Run], reset: Run) -> Mapping[str, float]:

@@ -11,11 +11,13 @@ timings are on disk.
 
 import os
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,8 @@ def _ahead(
 ) -> Mapping[Any, Any]:
     """The kernel of each configuration; without those that can not be compiled, whose failure is Triton's to
     handle when it measures them."""
+    from concurrent.futures import ThreadPoolExecutor  # a program without a tuner starts no threads
+
     started, found = dict[Any, Any](), dict[Any, Any]()
     threads = ThreadPoolExecutor(os.cpu_count())
     try:
@@ -81,7 +85,7 @@ def _ahead(
 
 
 @contextmanager
-def _compiling_in(threads: Executor) -> Generator[None]:
+def _compiling_in(threads: "Executor") -> Generator[None]:
     """Inside, a compilation by Triton gives a `FutureKernel` at once. Triton's mode for that waits for all
     kernels when it is left, and older versions stop at the first that fails; here each is waited for by
     itself."""

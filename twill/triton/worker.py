@@ -1,5 +1,5 @@
 """Schedules, generates and builds one kernel, in a process of its own: `python -m twill.triton.worker KEY
-NAME.ttir MACHINE SECONDS SUBTILES [SLOT]`.
+NAME.ttir MACHINE SECONDS SUBTILES FORM [SLOT]`.
 
 Takes TTIR with Triton's metadata beside it (`Request.save`); prints an `Outcome` as JSON, which it keeps on
 disk as well. One process at a time works on a key; others wait and take what it found.
@@ -9,14 +9,19 @@ import json
 import os
 import sys
 from contextlib import nullcontext, suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from twill.diagnostics import TwillError
 from twill.launch.one_at_a_time import Aside
 from twill.triton import store
 from twill.triton.slots import Slot
 from twill.triton.store import Outcome
+
+if TYPE_CHECKING:
+    from twill.generation.generated import GenerateOptions
+    from twill.inputs import Inputs
 
 
 def work(
@@ -26,19 +31,24 @@ def work(
     seconds: float,
     subtile: int | None = None,
     aside: Aside = nullcontext,
+    form: int = 0,
 ) -> Outcome:
     """What is known about the key, or else what comes out now. `aside` is entered while it waits for another
     process."""
     with store.lock(key, aside):
-        return store.find(key) or store.keep(key, made(path, machine, seconds, subtile, aside))
+        return store.find(key) or store.keep(key, made(path, machine, seconds, subtile, aside, form))
 
 
 def made(
-    path: Path, machine: str | None, seconds: float, subtile: int | None = None, aside: Aside = nullcontext
+    path: Path,
+    machine: str | None,
+    seconds: float,
+    subtile: int | None = None,
+    aside: Aside = nullcontext,
+    form: int = 0,
 ) -> Outcome:
-    """Never raises: whatever goes wrong, Triton's kernel is there. Its searches end without the proofs that
-    nobody reads here."""
-    from twill.generation.built import built
+    """A kernel, or another form of one that was built (its number). Never raises: whatever goes wrong,
+    Triton's kernel is there. Its searches end without the proofs that nobody reads here."""
     from twill.generation.generated import GenerateOptions
     from twill.inputs import Inputs
     from twill.launch.build import nvcc
@@ -50,7 +60,7 @@ def made(
     try:
         inputs = Inputs(str(path), machine=machine, persistent=None, subtile=subtile)
         options = GenerateOptions(time_limit=seconds, proofs=False)
-        return Outcome(folder=str(built(inputs, options, aside=aside)))
+        return _built(inputs, options, aside, form)
     except TwillError as error:
         return Outcome(refused=error.message.splitlines()[0])
     except OSError as error:
@@ -59,6 +69,20 @@ def made(
         return Outcome(refused=f"{error.name} cannot be imported: {error}", lasting=False)
     except Exception as error:  # a defect of Twill must not stop the program
         return Outcome(refused=f"a defect of Twill: {type(error).__name__}: {error}")
+
+
+def _built(inputs: "Inputs", options: "GenerateOptions", aside: Aside, form: int) -> Outcome:
+    from twill.generation import built, forms
+    from twill.triton.callee import of
+
+    folder = built.built(inputs, options, aside=aside)
+    others = forms.load(folder)
+    if not form:
+        return Outcome(of(str(folder)), forms=len(others))
+    if form > len(others):
+        return Outcome(refused="it has no such form")
+    other = others[form - 1]
+    return Outcome(replace(of(str(built.built_form(folder, other, options))), form=other.what))
 
 
 NICE = 10
@@ -76,9 +100,10 @@ def give_way() -> None:
 
 def main(arguments: list[str]) -> None:
     give_way()
-    key, path, machine, seconds, subtile, *slots = arguments
+    key, path, machine, seconds, subtile, form, *slots = arguments
     parts, slot = int(subtile) if subtile else None, Slot(*map(int, slots))
-    print(json.dumps(asdict(work(key, Path(path), machine or None, float(seconds), parts, slot.aside))))
+    found = work(key, Path(path), machine or None, float(seconds), parts, slot.aside, int(form))
+    print(json.dumps(asdict(found)))
 
 
 if __name__ == "__main__":

@@ -41,12 +41,12 @@ _slots = Slots()
 
 
 def outcome(
-    request: Request, key: str, settings: Settings, patience: float | None
+    request: Request, key: str, settings: Settings, patience: float | None, form: int = 0
 ) -> Outcome | Future[Outcome]:
     """Waits for the build, the one that was begun before if there is one; gives the build that goes on where
     it takes more than `patience` seconds. Raises KeyboardInterrupt, after ending all builds, where the user
     interrupts."""
-    build = begin(request, key, settings)
+    build = begin(request, key, settings, form)
     if patience is None or patience > 0:
         with _slots.wanted(key), _shown(request.name, patience):
             try:
@@ -77,8 +77,9 @@ def _shown(name: str, patience: float | None) -> Generator[None]:
         yield
 
 
-def begin(request: Request, key: str, settings: Settings) -> Future[Outcome]:
-    """The build of a kernel, which has its turn as soon as few enough others are at work (`slots`)."""
+def begin(request: Request, key: str, settings: Settings, form: int = 0) -> Future[Outcome]:
+    """The build of a kernel, or of another form of it under a key of its own (`store.form_of`), which has its
+    turn as soon as few enough others are at work (`slots`)."""
     running = _builds.get(key)
     if running is not None:
         return running
@@ -87,7 +88,7 @@ def begin(request: Request, key: str, settings: Settings) -> Future[Outcome]:
     def work() -> None:
         try:
             with _slots.turn(key) as slot:
-                found = _worked(request, key, settings, slot)
+                found = _worked(request, key, settings, slot, form)
         except BaseException as error:
             del _builds[key]
             build.set_exception(error)
@@ -99,12 +100,12 @@ def begin(request: Request, key: str, settings: Settings) -> Future[Outcome]:
     return build
 
 
-def _worked(request: Request, key: str, settings: Settings, slot: IO[str] | None) -> Outcome:
+def _worked(request: Request, key: str, settings: Settings, slot: IO[str] | None, form: int) -> Outcome:
     try:
         path = request.save(key)
     except OSError as error:
         return Outcome(refused=f"{store.folder_of(key)}: {error.strerror}", lasting=False)
-    return _answer(_started(key, path, settings, slot))
+    return _answer(_started(key, path, settings, slot, form))
 
 
 def ended(build: Future[Outcome]) -> Outcome:
@@ -119,7 +120,9 @@ def stop() -> None:
         _end(process)
 
 
-def _started(key: str, path: Path, settings: Settings, slot: IO[str] | None) -> subprocess.Popen[str]:
+def _started(
+    key: str, path: Path, settings: Settings, slot: IO[str] | None, form: int
+) -> subprocess.Popen[str]:
     """The worker sees the same packages; Twill is switched off in it. It takes the slot along."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TWILL")}
     environment |= ONE_THREAD
@@ -134,6 +137,7 @@ def _started(key: str, path: Path, settings: Settings, slot: IO[str] | None) -> 
         settings.machine or "",
         str(settings.time_limit),
         str(settings.subtile or ""),
+        str(form),
         *([str(slot.fileno())] if slot else []),
     ]
     pipe, files = subprocess.PIPE, [slot.fileno()] if slot else []
@@ -159,8 +163,8 @@ def _answer(process: subprocess.Popen[str]) -> Outcome:
     finally:
         _running.discard(process)
     try:
-        return Outcome(**json.loads(said.splitlines()[-1]))
-    except (IndexError, ValueError, TypeError):
+        return store.outcome(json.loads(said.splitlines()[-1]))
+    except (IndexError, *store.UNREADABLE):
         last = (complaint.strip().splitlines() or ["it said nothing"])[-1]
         return Outcome(
             refused=f"the process that builds it ended with status {process.returncode}: {last}",

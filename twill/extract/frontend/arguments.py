@@ -23,9 +23,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 
 from twill.diagnostics import TwillError
-
-OPTIONS = {"num_warps": 4, "num_stages": 3, "num_ctas": 1, "maxnreg": None}
-"""Launch options and their defaults, which are Triton's."""
+from twill.extract.frontend.options import OPTIONS
 
 SCALARS = (
     *(f"{sign}{bits}" for sign in "iu" for bits in (1, 8, 16, 32, 64)),

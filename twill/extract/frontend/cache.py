@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from twill.diagnostics import Location, TwillError
-from twill.extract.frontend.arguments import OPTIONS
+from twill.extract.frontend.options import OPTIONS
 
 WRITTEN_BY_TRITON = frozenset({"hash", "target", "triton_version"})
 """Members of the metadata that Triton writes beside a compiled kernel, in every version from 3.5 to 3.9."""
@@ -27,7 +27,7 @@ class Precompiled:
     arch: str | None = None
     """Such as `sm90`; None where no metadata lies beside the file."""
     options: Mapping[str, int | None] = field(default_factory=dict[str, int | None])
-    """Launch options, those of `arguments.OPTIONS` that the metadata names."""
+    """Launch options, those of `options.OPTIONS` that the metadata names."""
     version: str | None = None
     """Of the Triton that wrote it."""
 

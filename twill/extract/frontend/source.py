@@ -18,9 +18,10 @@ from re import search
 from typing import Any
 
 from twill.diagnostics import TwillError
-from twill.extract.frontend.arguments import OPTIONS, from_text
+from twill.extract.frontend.arguments import from_text
 from twill.extract.frontend.cache import Precompiled, precompiled, text_of
 from twill.extract.frontend.capture_file import is_capture, kernel_of
+from twill.extract.frontend.options import OPTIONS
 from twill.extract.reader.dump import at_the_cut
 from twill.extract.reader.ttgir import read
 from twill.ir.loop import Module

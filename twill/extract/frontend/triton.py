@@ -17,9 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from twill.diagnostics import Location, TwillError
-from twill.extract.frontend.arguments import OPTIONS, Instance, Parameter, dtype, resolve
+from twill.extract.frontend.arguments import Instance, Parameter, dtype, resolve
 from twill.extract.frontend.cache import Precompiled
 from twill.extract.frontend.kernel_files import Kernel, Names, find_kernel, load_file, unwrapped
+from twill.extract.frontend.options import OPTIONS
 from twill.extract.frontend.triton_errors import triton_errors
 from twill.extract.frontend.triton_passes import (
     CUTS,
