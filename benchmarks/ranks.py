@@ -2,13 +2,15 @@
 
     python benchmarks/ranks.py generate build/ranks --count 20  # anywhere: random schedules, and their CUDA
     python benchmarks/ranks.py measure build/ranks  # with a GPU: builds, compares values, counts SM cycles
+    python benchmarks/ranks.py simple build/ranks  # anywhere: what a search would end with instead
 
 The schedules are those that CP-SAT finds from as many seeds, at the interval of the kernel's kept schedule
 (reports/schedules), with its partition and two to four iterations in flight; in every second one no group
 issues two operations at once. Each is verified, lowered and simulated as `twill codegen` does, and compiled:
 where registers are spilled or MMAs serialized, whatever the registers of its groups, another seed takes its
 place, as codegen takes another schedule. `measure` prints the rank correlation of simulated cycles and those
-that ncu counts, the median of as many launches as --rounds.
+that ncu counts, the median of as many launches as --rounds. `simple` makes each schedule simple as a search
+does (`smt.polish`), and prints how many are then left.
 """
 
 import json
@@ -23,7 +25,7 @@ import click
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from benchmarks.hopper import KEPT, VARIANTS, build_all
-from benchmarks.random_schedules import verified
+from benchmarks.random_schedules import made_simple, verified
 from twill.bench.contenders import field
 from twill.bench.profile import counted
 from twill.bench.profile_target import Request, Runs
@@ -39,7 +41,7 @@ from twill.generation.loop_nest import tied_problem
 from twill.generation.spills import compiled, least_spilled
 from twill.inputs import cases
 from twill.ir.problem import Problem
-from twill.ir.schedule import Result
+from twill.ir.schedule import Result, Solution
 from twill.launch.load import load
 from twill.smt.cpsat import Tactics
 from twill.whatif import Pins, pinned
@@ -134,6 +136,24 @@ def measure(folder: Path, length: int, rounds: int) -> None:
     held = correlation(*(ranks(list(one.values())) for one in (simulated, cycles)))
     most, least = max(cycles.values()), min(cycles.values())
     click.echo(f"rank correlation {held:.2f}; the slowest takes {most / least - 1:.1%} more than the fastest")
+
+
+@main.command()
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.option("--time-limit", default=15.0, show_default=True, help="Seconds for each goal.")
+@click.option("--work", default=1.0, show_default=True, help="Deterministic seconds for each goal.")
+def simple(folder: Path, time_limit: float, work: float) -> None:
+    """Make every schedule of the folder simple, and count those that are then different."""
+    found = dict[str, Result]()
+    for path in sorted(folder.glob("*.json")):
+        (result,) = given([str(path)]).values()
+        found[path.stem] = made_simple(result, time_limit, work)
+    alike = dict[Solution | None, list[str]]()
+    for name, one in found.items():
+        alike.setdefault(one.solution, []).append(name)
+    for names in sorted(alike.values(), key=len, reverse=True):
+        built = sum((folder / name / PACE).exists() for name in names)
+        click.echo(f"{len(names)} the same, {built} of them built: {', '.join(names)}")
 
 
 def launched(folder: Path, length: int, rounds: int) -> float:

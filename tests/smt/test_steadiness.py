@@ -11,10 +11,13 @@ from random import Random
 
 import pytest
 
+from benchmarks.random_schedules import made_simple
+from benchmarks.ranks import KEPT, KERNEL, shuffled
 from tests.properties.tiny import tiny_problem
 from twill.engine import parallel
 from twill.engine.parallel import Cores, Step, Stop, find_and_prove
 from twill.engine.probe import Probe
+from twill.generation.given import given
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
@@ -109,3 +112,14 @@ def test_the_clock_is_the_one_that_searches_read(unsteady: Callable[[int], None]
     found = solve(problem, Options(time_limit=1.0))
     assert found.status != "optimal"
     assert any("time limit" in note for note in found.notes)
+
+
+def test_random_schedules_of_a_partition_become_one() -> None:
+    """Whatever schedule of attention's interval an engine comes upon, the search ends with the same one."""
+    (kept,) = given(map(str, KEPT.glob(f"{KERNEL}.for*.json"))).values()
+    found = [shuffled(kept, seed, 30, any_partition=False) for seed in (2, 3, 4)]
+    assert all(found)
+    starts = {one.solution.start for one in found if one and one.solution}
+    assert len(starts) == len(found), "they are different"
+    simple = {made_simple(one, 30, 1.0).solution for one in found if one}
+    assert len(simple) == 1
