@@ -24,7 +24,8 @@ import click
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from benchmarks.hopper import KEPT, VARIANTS, build_all
+from benchmarks.hopper import VARIANTS, build_all
+from benchmarks.hopper import options as options_of
 from benchmarks.random_schedules import made_simple, verified
 from twill.bench.contenders import field
 from twill.bench.profile import counted
@@ -47,11 +48,18 @@ from twill.smt.cpsat import Tactics
 from twill.whatif import Pins, pinned
 
 KERNEL = "fa_fwd_subtiled"
+"""What is looked at where nothing else is said."""
 IN_FLIGHT = (2, 3, 4)
 TRIES = 6
 """Seeds for each schedule that is wanted, at most."""
 PACE = "pace.json"
 """Simulated cycles of an iteration, beside each kernel."""
+
+
+def kept(variant: str) -> Result:
+    """The schedule of a kernel with one loop."""
+    (found,) = given(options_of(variant).schedules).values()
+    return found
 
 
 def shuffled(best: Result, seed: int, seconds: float, any_partition: bool) -> Result | None:
@@ -65,7 +73,7 @@ def shuffled(best: Result, seed: int, seconds: float, any_partition: bool) -> Re
 
 def _tied(problem: Problem) -> Problem:
     """The problem, with operations in one group whose results are used together after the loop."""
-    (case,) = cases(VARIANTS[KERNEL].inputs)
+    (case,) = cases(VARIANTS[problem.name.partition("/")[0]].inputs)
     return replace(problem, together=(*problem.together, *tied_problem(case).together))
 
 
@@ -78,17 +86,16 @@ def partition(best: Result) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, groups.values()))
 
 
-def made(seed: int, seconds: float, any_partition: bool, schedule: Path) -> Generated | None:
+def made(variant: str, seed: int, seconds: float, any_partition: bool, schedule: Path) -> Generated | None:
     """The kernel of a random schedule, which it leaves in a file; None where there is none, or it can not be
     generated without warnings of ptxas."""
-    (kept,) = given(map(str, KEPT.glob(f"{KERNEL}.for*.json"))).values()
-    found = shuffled(kept, seed, seconds, any_partition)
+    found = shuffled(kept(variant), seed, seconds, any_partition)
     if found is None:
         return None
     write(schedule, write_schedule(found))
     options = GenerateOptions(schedules=(str(schedule),))
     try:
-        built = least_spilled(compiled(generate_kernel(VARIANTS[KERNEL].inputs, options)))
+        built = least_spilled(compiled(generate_kernel(VARIANTS[variant].inputs, options)))
     except TwillError as refused:
         click.echo(f"{seed:03}: {refused.message}", err=True)
         return None
@@ -96,6 +103,11 @@ def made(seed: int, seconds: float, any_partition: bool, schedule: Path) -> Gene
         click.echo(f"{seed:03}: {built.said[0]}", err=True)
         return None
     return built.made
+
+
+variant_option = click.option(
+    "--variant", type=click.Choice(list(VARIANTS)), default=KERNEL, show_default=True, help="Of the bench."
+)
 
 
 @click.group()
@@ -108,12 +120,13 @@ def main() -> None:
 @click.option("--count", default=20, show_default=True, help="Schedules.")
 @click.option("--time-limit", default=20.0, show_default=True, help="Seconds for each.")
 @click.option("--any-partition", is_flag=True, help="Not only that of the kept schedule.")
-def generate(folder: Path, count: int, time_limit: float, any_partition: bool) -> None:
+@variant_option
+def generate(folder: Path, count: int, time_limit: float, any_partition: bool, variant: str) -> None:
     """Write the kernels of random schedules. Needs Triton, no GPU."""
     seed = written = 0
     while written < count and seed < TRIES * count:
         seed += 1
-        if (found := made(seed, time_limit, any_partition, folder / f"{seed:03}.json")) is None:
+        if (found := made(variant, seed, time_limit, any_partition, folder / f"{seed:03}.json")) is None:
             continue
         for name, make in files(found).items():
             write(folder / f"{seed:03}" / name, make())
@@ -126,11 +139,12 @@ def generate(folder: Path, count: int, time_limit: float, any_partition: bool) -
 @click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.option("--length", default=8192, show_default=True, help="Of a sequence; there are 128 heads.")
 @click.option("--rounds", default=3, show_default=True, help="Launches of each.")
-def measure(folder: Path, length: int, rounds: int) -> None:
+@variant_option
+def measure(folder: Path, length: int, rounds: int, variant: str) -> None:
     """Build the kernels, compare their values, count cycles, and print how their order holds."""
     simulated = {path.parent.name: json.loads(path.read_text()) for path in sorted(folder.glob(f"*/{PACE}"))}
     build_all(folder, list(simulated))
-    cycles = {name: launched(folder / name, length, rounds) for name in simulated}
+    cycles = {name: launched(variant, folder / name, length, rounds) for name in simulated}
     for name in sorted(simulated, key=simulated.__getitem__):
         click.echo(f"{name}: {simulated[name]:.1f} cycles an iteration simulated, {cycles[name] / 1e6:.3f} M")
     held = correlation(*(ranks(list(one.values())) for one in (simulated, cycles)))
@@ -156,9 +170,9 @@ def simple(folder: Path, time_limit: float, work: float) -> None:
         click.echo(f"{len(names)} the same, {built} of them built: {', '.join(names)}")
 
 
-def launched(folder: Path, length: int, rounds: int) -> float:
+def launched(variant: str, folder: Path, length: int, rounds: int) -> float:
     """SM cycles of a launch. Raises TwillError where a value is wrong."""
-    spec, shape = VARIANTS[KERNEL].inputs.spec, {"heads": 128, "length": length}
+    spec, shape = VARIANTS[variant].inputs.spec, {"heads": 128, "length": length}
     lineup = field(spec, "sm90", {}, load(folder))
     values(lineup, lineup.case(shape))
     runs = Runs(shape, ("twill",) * rounds, {})

@@ -12,12 +12,11 @@ from random import Random
 import pytest
 
 from benchmarks.random_schedules import made_simple
-from benchmarks.ranks import KEPT, KERNEL, shuffled
+from benchmarks.ranks import KERNEL, kept, shuffled
 from tests.properties.tiny import tiny_problem
 from twill.engine import parallel
 from twill.engine.parallel import Cores, Step, Stop, find_and_prove
 from twill.engine.probe import Probe
-from twill.generation.given import given
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
@@ -116,8 +115,7 @@ def test_the_clock_is_the_one_that_searches_read(unsteady: Callable[[int], None]
 
 def test_random_schedules_of_a_partition_become_one() -> None:
     """Whatever schedule of attention's interval an engine comes upon, the search ends with the same one."""
-    (kept,) = given(map(str, KEPT.glob(f"{KERNEL}.for*.json"))).values()
-    found = [shuffled(kept, seed, 30, any_partition=False) for seed in (2, 3, 4)]
+    found = [shuffled(kept(KERNEL), seed, 30, any_partition=False) for seed in (2, 3, 4)]
     assert all(found)
     starts = {one.solution.start for one in found if one and one.solution}
     assert len(starts) == len(found), "they are different"
