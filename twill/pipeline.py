@@ -12,7 +12,7 @@ from twill.diagnostics import TwillError
 from twill.engine.decode import channels
 from twill.engine.probe import Outcome, Refuted
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Considered, Result, Solution
+from twill.ir.schedule import Considered, Refutation, Result, Solution
 from twill.ir.search import Options, Progress, Report
 from twill.modulo.simplest import proven
 from twill.modulo.start import MOST, Start, bound_name, start
@@ -55,6 +55,8 @@ class Begun:
     """A schedule."""
     spent: float = 0.0
     """Seconds of the time limit that are gone."""
+    refuted: tuple[Refutation, ...] = ()
+    """What searches for problems have excluded of which every schedule of this one is a schedule."""
 
     @property
     def at_bound(self) -> bool:
@@ -202,7 +204,7 @@ def _found(problem: Problem, options: Options, report: Report, known: Begun | No
     else:
         from twill.smt.search import search
 
-        result = search(problem, options, report, begin, made or rough, began)
+        result = search(problem, options, report, begin, made or rough, began, known.refuted)
     if result.status == "unknown" and rough is None:
         end = time.thread_time() + LONGEST
         rough = _rough(problem, options, begin, report, lambda: time.thread_time() > end, LAST_RESORT)

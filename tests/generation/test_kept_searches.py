@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from twill.generation import candidates as module
 from twill.generation.alike import carried, shape
 from twill.generation.candidates import candidates, solved
 from twill.generation.generated import GenerateOptions, ProgressCallback
@@ -18,6 +19,7 @@ from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.pipeline import Begun
 from twill.verify import check_result
+from twill.whatif import limited
 
 OPTIONS = GenerateOptions(time_limit=20, check=False)
 AUTO = Inputs("tests/kernels/ttgir/matmul_bands.sm90.ttgir", arch="sm90")
@@ -169,3 +171,31 @@ def test_a_cache_that_cannot_be_written_is_no_error(tmp_path: Path) -> None:
     found = kept(solved, 20)(of_example(), Options(time_limit=20), silent, None)
     assert found.solution
     assert load(place(found.problem), found.problem) is None
+
+
+def test_a_result_with_more_memory_is_taken_where_it_fits() -> None:
+    """Else what it excludes is known: every schedule with less memory is one with more."""
+    problem, options = of_example(), Options(time_limit=20)
+    found, asked = solved(problem, options, silent), list[Begun | None]()
+    assert found.solution
+
+    def searched(less: Problem, *rest: object) -> Result:
+        known = rest[-1]
+        assert known is None or isinstance(known, Begun)
+        asked.append(known)
+        return solved(less, options, silent)
+
+    def found_with(shared: int, before: Result) -> Result:
+        session = module._Session(OPTIONS, silent, searched, {}, [before])
+        return module._searched(limited(problem, shared=shared), 1, session, options)
+
+    used = max(one.address + one.size * one.slots for one in found.solution.allocations)
+    again = found_with(used, found)
+    assert (again.solution, asked) == (found.solution, [])
+    assert again.problem.limits.shared == used
+    other = found_with(used - 1, found)
+    assert other.solution != found.solution
+    assert [known and known.refuted for known in asked] == [found.refuted]
+    found_with(problem.limits.shared + 1, found)
+    found_with(used, replace(found, problem=limited(problem, groups=2)))
+    assert asked[1:] == [None, None]

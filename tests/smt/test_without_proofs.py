@@ -9,12 +9,14 @@ from tests.properties.tiny import tiny_problem
 from twill.inputs import Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.search import Options, Progress
-from twill.pipeline import solve
+from twill.modulo.bounds import bounds
+from twill.pipeline import begun, solve
 from twill.smt import search
 from twill.smt.projecting import Raised
 from twill.smt.relax import Projection
 from twill.smt.setting import Evidence, Setting
 from twill.verify import check_result
+from twill.whatif import limited
 
 PROVEN = Options(explain=False)
 FOUND = replace(PROVEN, proofs=False)
@@ -106,3 +108,34 @@ def test_an_answer_near_its_bound_is_enough_for_a_loop_of_few_iterations() -> No
     assert search.NEAR * (found.solution.interval - found.proved) < found.solution.interval
     assert not check_result(found, in_flight=found.max_in_flight)
     assert len(fewer) < len(events)
+
+
+@pytest.mark.parametrize("groups", [2, 6])
+def test_of_a_loop_with_few_iterations_the_lowest_interval_is_left_for_the_last(groups: int) -> None:
+    """It takes longest to decide, and an answer near the best is enough."""
+    (case,) = cases(Inputs("tests/kernels/ttgir/masked.sm90.ttgir", arch="sm90", subtile=1))
+    problem = limited(replace(case.problem, implementations=()), groups=groups)
+    events, options = list[Progress](), replace(FOUND, max_in_flight=2)
+    found, best = solve(problem, replace(options, few=True), events.append), solve(problem, options)
+    assert found.solution
+    assert best.solution
+    assert not check_result(found, in_flight=found.max_in_flight)
+    assert found.solution.interval <= best.solution.interval * (1 + 1 / search.NEAR)
+    tried = [event.interval for event in events if event.what == "trying" and event.engine == "search"]
+    assert min(tried) > bounds(problem).value + 1
+
+
+def test_what_is_known_of_a_search_with_more_memory_is_not_decided_again(attention: Problem) -> None:
+    """For as many iterations in flight as count, or for fewer of them."""
+    wide = solve(attention, FOUND)
+    assert wide.solution
+    less = limited(attention, shared=attention.limits.shared - (1 << 15))
+    known = replace(begun(less, FOUND, lambda event: None), refuted=wide.refuted)
+    events, alone = list[Progress](), list[Progress]()
+    found, again = solve(less, FOUND, events.append, known), solve(less, FOUND, alone.append)
+    assert found.solution
+    assert again.solution
+    assert found.solution.interval == again.solution.interval
+    assert not check_result(found, in_flight=found.max_in_flight)
+    assert {one for one in wide.refuted if one.max_in_flight == found.max_in_flight} <= {*found.refuted}
+    assert len(events) < len(alone)

@@ -548,6 +548,27 @@ def test_in_the_background_triton_runs_until_the_form_is_there(
     assert only_row().reason == "verified, its computing group loads"
 
 
+def test_a_decision_for_other_sizes_is_not_taken_back_by_a_form(
+    driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The form is built for sizes for which the kernel is slower; meanwhile it is tried on others."""
+    twill.triton.install(measure=False)
+    launch()
+    in_a_new_process()
+    build = Future[Outcome]()
+    monkeypatch.setattr(workers, "begin", lambda *_: build)
+    trials.extend([Trial(None, 1.0, 2.0), Trial(None, 2.0, 1.0)])
+    twill.triton.install(compile="background")
+    launch()
+    (kernel,) = kernels.dot.device_caches[0][0].values()
+    listening: Any = twill.triton._session
+    listening.measured(kernel)
+    launch(stride=1024)
+    assert (only_row().choice, only_row().reason) == ("twill", "verified")
+    build.set_result(Outcome(callee("/built/1")))
+    assert (only_row().choice, only_row().reason) == ("twill", "verified")
+
+
 def test_a_form_that_cannot_be_built_now_leaves_triton(
     driver: Driver, built: Built, forms: list[int], trials: Trials, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -387,13 +387,48 @@ def _leaving_out(session: _Session, form: str) -> Generator[None]:
 
 
 def _searched(problem: Problem, loops: int, session: _Session, search: Options) -> Result:
-    """The result of a search; that of a problem which is alike is taken again."""
+    """The result of a search; that of a problem which is alike is taken again, as is that with more shared
+    memory where it fits."""
     if found := _known(problem, session, search.max_in_flight):
         return found
     limit = search.time_limit
     left = FORMS[session.options.proofs] * limit * loops - sum(session.seconds)
     search = replace(search, time_limit=max(LEAST * limit, min(limit, left)))
-    return _kept(partial(session.solve, problem, search, session.on_progress, None), session)
+    with_more = _with_more_memory(problem, session, search.max_in_flight)
+    if with_more is not None and _holds(with_more):
+        return _kept(lambda: with_more, session)
+    known = with_more and _restricted(problem, search, session, with_more)
+    return _kept(partial(session.solve, problem, search, session.on_progress, known), session)
+
+
+def _with_more_memory(problem: Problem, session: _Session, in_flight: int | None) -> Result | None:
+    """The result of a search for the problem with more shared memory, if any, as one for the problem: every
+    schedule of this one is one of that, so what was excluded stays so."""
+    wanted, limits = shape(problem), problem.limits
+    for one in session.searched:
+        other = one.problem.limits
+        only_more = other.shared > limits.shared and replace(other, shared=limits.shared) == limits
+        if only_more and _considered(one, in_flight) and shape(replace(one.problem, limits=limits)) == wanted:
+            return carried(one, problem)
+    return None
+
+
+def _holds(found: Result) -> bool:
+    """Whether a result is right, and an answer."""
+    from twill.verify import check_result
+
+    return found.status != "unknown" and not check_result(found, in_flight=found.max_in_flight)
+
+
+def _restricted(problem: Problem, search: Options, session: _Session, wider: Result) -> "Begun":
+    """What is known of a problem, with what a search has excluded that had more memory."""
+    from twill.pipeline import begun
+
+    def report(event: Progress) -> None:
+        session.on_progress(problem.name, event)
+
+    known = begun(replace(problem, implementations=()), search, report)
+    return replace(known, refuted=wider.refuted)
 
 
 def _known(problem: Problem, session: _Session, in_flight: int | None) -> Result | None:

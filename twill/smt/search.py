@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from twill.engine.partitions import Labels, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
-from twill.ir.schedule import Result, Solution
+from twill.ir.schedule import Refutation, Result, Solution
 from twill.ir.search import Options, Report
 from twill.modulo.start import MOST, Start, start
 from twill.smt import cpsat
@@ -61,17 +61,20 @@ def search(
     begin: Start | None = None,
     made: Solution | None = None,
     began: float | None = None,
+    refuted: tuple[Refutation, ...] = (),
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
 
     `begin` is `twill.modulo.start`'s, where it is there already; a problem that it refutes is not one for
-    this search. `made` is a schedule, where one is known; the time limit counts from `began` on.
+    this search. `made` is a schedule, where one is known; the time limit counts from `began` on. `refuted` is
+    known of other searches.
     """
     begin = begin or start(problem, joint=not options.modulo_only)
     in_flight = max(begin.max_in_flight(options), 0 if made is None else made.in_flight(problem))
     setting = _setting(problem, options, report, begin, in_flight, began)
     deciding = setting.within(DECIDING)
-    evidence = _decided(deciding, Evidence(begin.low, begin.top, made, begin.refuted))
+    known = _excluded(setting, Evidence(begin.low, begin.top, made, begin.refuted), refuted)
+    evidence = _decided(deciding, known)
     if options.max_in_flight is None:
         deciding, evidence = _deepened(deciding, evidence, begin)
     setting = replace(setting, in_flight=deciding.in_flight)
@@ -79,6 +82,16 @@ def search(
     evidence, notes = _polished(setting, evidence)
     result = outcome(setting, evidence, begin.bounds, (*notes, *time_note(setting, stopped)))
     return replace(result, reasons=reasons(setting, evidence, result))
+
+
+def _excluded(setting: Setting, evidence: Evidence, refuted: tuple[Refutation, ...]) -> Evidence:
+    """With what refutations cover all below, for all iterations in flight that count, or for few."""
+    for one in refuted if setting.problem.monotone else ():
+        if not one.below or one.interval < evidence.low:
+            continue
+        whole = one.max_in_flight is None or one.max_in_flight >= setting.in_flight
+        evidence = evidence.excluding(one) if whole else evidence.partly_excluding(one)
+    return evidence
 
 
 def at_bound(
@@ -238,6 +251,13 @@ def _near_enough(setting: Setting, evidence: Evidence) -> bool:
     return few and evidence.best is not None and NEAR * (evidence.high - evidence.low) <= evidence.high
 
 
+def _roughly(setting: Setting, evidence: Evidence) -> bool:
+    """There is an answer of a loop of which nobody wants the best: the lowest interval, which takes longest
+    to decide, is left for the last."""
+    few = setting.options.few and setting.in_flight > 1 and not setting.options.proofs
+    return few and setting.problem.monotone and evidence.best is not None
+
+
 def _far(evidence: Evidence) -> bool:
     return FAR * (evidence.high - evidence.low) >= evidence.high
 
@@ -249,7 +269,9 @@ def _first(setting: Setting, evidence: Evidence) -> Evidence:
         evidence = lowest(setting, evidence)
         return early(setting, evidence) if evidence.open else evidence
     evidence = early(setting, evidence) if evidence.open else evidence
-    return lowest(setting, evidence) if evidence.open and not _near_enough(setting, evidence) else evidence
+    if not evidence.open or _near_enough(setting, evidence) or _roughly(setting, evidence):
+        return evidence
+    return lowest(setting, evidence)
 
 
 def _settled(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[Evidence, _Agenda]:
@@ -316,7 +338,7 @@ def _next(setting: Setting, evidence: Evidence, agenda: _Agenda) -> tuple[_Agend
     low, high = evidence.low, evidence.high
     if evidence.best is None and agenda.hope and agenda.hope not in agenda.tried:
         return agenda, max(low, agenda.hope)
-    if not setting.problem.monotone or not agenda.tried:
+    if not setting.problem.monotone or not (agenda.tried or _roughly(setting, evidence)):
         return agenda, low
     floor = _floor(evidence, agenda)
     if floor >= high:

@@ -221,8 +221,11 @@ class Session:
             self._record(route, row)
             route.target = partial(self._take_up, route, partial(self._arrive, route, key, outcome))
 
-    def _form_ready(self, route: Route, slower: Row, outcome: Outcome) -> None:
-        """Another form is built, or refused: the next launch decides again, from what is on disk."""
+    def _form_ready(self, route: Route, slower: Row, waiting: Row, outcome: Outcome) -> None:
+        """Another form is built, or refused: the next launch decides again, from what is on disk, unless one
+        of other sizes has decided meanwhile."""
+        if self.rows.get(f"{route.request.metadata['hash']}") != waiting:
+            return
         if outcome.callee is None and not outcome.lasting:
             self._settle(route, route.triton, slower)
         else:
@@ -260,7 +263,7 @@ class Session:
             self._settle(route, judged.target, judged.row)
         else:
             row = replace(judged.row, choice="pending", reason=FORM_BEGUN)
-            self._until_built(route, row, judged.build, partial(self._form_ready, route, judged.row))
+            self._until_built(route, row, judged.build, partial(self._form_ready, route, judged.row, row))
         if not trials.launched:
             route.target(*values)
 
