@@ -1046,6 +1046,28 @@ def parting(
 
 
 @triton.jit
+def forking(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b in even programs along y, relu(a) @ b in the others, which take half of K at a time: the tiles of both
+    branches do not fit in shared memory together."""
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    if tl.program_id(1) % 2 == 0:
+        k = tl.arange(0, BLOCK_K)
+        for i in range(0, K, BLOCK_K):
+            x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+            acc = tl.dot(x, tl.load(b + (i + k)[:, None] * N + n[None, :]), acc)
+    else:
+        h = tl.arange(0, BLOCK_K // 2)
+        for i in range(0, K, BLOCK_K // 2):
+            x = tl.load(a + m[:, None] * K + (i + h)[None, :])
+            acc = tl.dot(tl.maximum(x, 0.0), tl.load(b + (i + h)[:, None] * N + n[None, :]), acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def mounting(
     a, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
@@ -2858,6 +2880,7 @@ TWILL = {
         "BLOCK_K": 16,
         "num_warps": 4,
     },
+    "forking": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 256, "BLOCK_K": 256, "num_warps": 4},
     "parting": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "mounting": {
         "a": "*fp16:16",
@@ -3349,6 +3372,7 @@ VARIANTS = {
     "lengths_of_rows": ("lengths_of_rows", {}),
     "exactly": ("exactly", {}),
     "mounting": ("mounting", {}),
+    "forking": ("forking", {}),
     "parting": ("parting", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),
