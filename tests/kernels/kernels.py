@@ -1897,7 +1897,7 @@ def centered(
     a, b, c, scales, zeros, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ (b * scales - zeros * scales) through pointers, with four bits of each number of b, and a scale and a zero point for each
-    block of rows of b and each column: vectors of float16 are multiplied."""
+    block of rows of b and each column: vectors of the type of a are multiplied."""
     m, n = (
         tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
         tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
@@ -1910,9 +1910,9 @@ def centered(
         y = tl.load(b + rows[:, None] * N + column[None, :]) >> (k % 8 * 4)[:, None] & 15
         scale = tl.load(scales + i * N + column)
         zero = tl.load(zeros + i * N + column) & 15
-        whole = y.to(tl.float16) * scale[None, :] - (zero.to(tl.float16) * scale)[None, :]
+        whole = y.to(scale.dtype) * scale[None, :] - (zero.to(scale.dtype) * scale)[None, :]
         acc = tl.dot(x, whole, acc)
-    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), mask=(m < M)[:, None] & (n < N)[None, :])
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), mask=(m < M)[:, None] & (n < N)[None, :])
 
 
 @triton.jit
@@ -3433,6 +3433,7 @@ VARIANTS = {
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),
     "centered": ("centered", {}),
+    "centered_brain": ("centered", dict.fromkeys(("a", "c", "scales"), "*bf16:16")),
     "tilted": ("tilted", {}),
     "sieved": ("sieved", {}),
     "retained": ("retained", {}),

@@ -71,6 +71,7 @@ FORMS = (
         "distant",
         "dequantized",
         "centered",
+        "centered_brain",
         "tilted",
         "gauged",
     ),
