@@ -1068,6 +1068,35 @@ def forking(
 
 
 @triton.jit
+def both_ways(a, b, c, N, BLOCK: tl.constexpr):
+    """c = a.T @ (a @ b), block by block of b: the first operand of both products is one tile, which stays."""
+    m = tl.arange(0, BLOCK)
+    x = tl.load(a + m[:, None] * BLOCK + m[None, :])
+    acc = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        y = tl.load(b + (i + m)[:, None] * BLOCK + m[None, :])
+        acc += tl.dot(x.T, tl.dot(x, y).to(tl.float16))
+    tl.store(c + m[:, None] * BLOCK + m[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def interrupted(a, b, c, w, N, steps, BLOCK: tl.constexpr):
+    """c = a.T @ (a @ b), scaled for each block of b by numbers which a loop between the products multiplies, and
+    (a @ b) @ b: a tile is staged before that loop, and read behind it."""
+    m = tl.arange(0, BLOCK)
+    acc, more = tl.zeros([BLOCK, BLOCK], tl.float32), tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        x = tl.load(a + (i + m)[:, None] * BLOCK + m[None, :])
+        y = tl.load(b + (i + m)[:, None] * BLOCK + m[None, :])
+        s, scale = tl.dot(x, y).to(tl.float16), 1.0
+        more = tl.dot(s, y, more)
+        for r in range(steps):
+            scale *= tl.load(w + r)
+        acc += tl.dot(x.T, s) * scale
+    tl.store(c + m[:, None] * BLOCK + m[None, :], (acc + more).to(tl.float16))
+
+
+@triton.jit
 def mounting(
     a, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
@@ -2880,6 +2909,8 @@ TWILL = {
         "BLOCK_K": 16,
         "num_warps": 4,
     },
+    "both_ways": {**HALF, "N": "i32:16", "BLOCK": 64},
+    "interrupted": {**HALF, "w": "*fp32:16", "N": "i32:16", "steps": "i32", "BLOCK": 64},
     "forking": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 256, "BLOCK_K": 256, "num_warps": 4},
     "parting": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "mounting": {
@@ -3372,6 +3403,8 @@ VARIANTS = {
     "lengths_of_rows": ("lengths_of_rows", {}),
     "exactly": ("exactly", {}),
     "mounting": ("mounting", {}),
+    "both_ways": ("both_ways", {}),
+    "interrupted": ("interrupted", {}),
     "forking": ("forking", {}),
     "parting": ("parting", {}),
     "weighted": ("weighted", {}),
