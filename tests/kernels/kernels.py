@@ -3402,6 +3402,7 @@ VARIANTS = {
     "accrued": ("accrued", {}),
     "lengths_of_rows": ("lengths_of_rows", {}),
     "exactly": ("exactly", {}),
+    "exactly_deep": ("exactly", {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}),
     "mounting": ("mounting", {}),
     "both_ways": ("both_ways", {}),
     "interrupted": ("interrupted", {}),

@@ -201,7 +201,9 @@ def _dot(scope: Scope, op: Op) -> None:
         scope.lines.append(declaration(op.result.type, name))
     scope.lines += written(op.result.type, name, scope.elements(added))
     if plain_dot.is_plain(op):
-        scope.lines += plain_dot.lines(op, name, *through_scratch.operands(scope, staged(op), (a, b)))
+        tiles = through_scratch.operands(scope, staged(op), (a, b))
+        scope.lines += plain_dot.lines(op, name, *tiles)
+        scope.await_in_place(tiles, name)
     else:
         scope.lines.append(warp_mma.call(op, name, _registers(scope, a), _registers(scope, b)))
     scope.values[op.result.id] = held(name, op.result.type)
