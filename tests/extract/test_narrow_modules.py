@@ -29,6 +29,23 @@ def test_warps_that_share_rows_have_columns_of_their_own(kernel: str) -> None:
         assert all(any(vector) for vector in spread.warp)
 
 
+@pytest.mark.parametrize("kernel", ["centered", "centered_brain"])
+def test_lanes_and_warps_do_not_name_one_column(kernel: str) -> None:
+    """Of 32 columns eight warps have four each, but the lanes of a warp hold eight: some warps hold copies."""
+    made = module(kernel)
+    found = [
+        distribution(one, tile.shape)
+        for one in made.encodings.values()
+        if isinstance(one, NvidiaMma)
+        for tile in accumulator_tiles(made, one)
+    ]
+    assert found
+    for one in found:
+        assert one is not None
+        named = [vector for vector in (*one.register, *one.lane, *one.warp) if any(vector)]
+        assert len(named) == len(set(named))
+
+
 def _operands(made: Module) -> list[Op]:
     return [
         op

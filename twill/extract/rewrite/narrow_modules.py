@@ -17,6 +17,8 @@ from twill.ops.table import role
 
 WARPS = 4
 """Of a warpgroup."""
+LANES = 8
+"""Columns that four lanes of an accumulator hold, two each (PTX ISA, fragments of mma)."""
 Sizes: TypeAlias = "int | tuple[Sizes, ...]"
 """As layouts are written."""
 
@@ -103,10 +105,11 @@ def replaced(line: str, key: str, old: Sizes, new: Sizes) -> str:
 
 def shared_by(module: Module, line: str, encoding: NvidiaMma, warps: tuple[int, ...]) -> str:
     """The line of an accumulator's layout with so many warps along rows and columns. Its instructions have no
-    more columns than each warp has in the narrowest tile, so that no two warps hold copies."""
+    more columns than each warp has in the narrowest tile, so that no two warps hold copies; but eight, which
+    the lanes of a warp hold: of fewer, lanes and warps would name one column, and its sums count twice."""
     rows, columns, *rest = encoding.instr_shape
     widths = [tile.shape[1] // warps[1] for tile in accumulator_tiles(module, encoding)]
-    narrow = min([columns, *(width for width in widths if width)])
+    narrow = min([columns, *(max(width, LANES) for width in widths)])
     line = replaced(line, "instrShape", encoding.instr_shape, (rows, narrow, *rest))
     return replaced(line, "warpsPerCTA", encoding.warps_per_cta, warps)
 
