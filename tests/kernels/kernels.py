@@ -1097,6 +1097,19 @@ def interrupted(a, b, c, w, N, steps, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def signalled(a, b, c, flags, N, BLOCK: tl.constexpr):
+    """c = a @ b, and a flag that says so: what all threads have written comes before it."""
+    m = tl.arange(0, BLOCK)
+    n = tl.program_id(0) * BLOCK + m
+    acc = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        x = tl.load(a + m[:, None] * N + (i + m)[None, :])
+        acc = tl.dot(x, tl.load(b + (i + m)[:, None] * N + n[None, :]), acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+    tl.atomic_xchg(flags + tl.program_id(0), 1)
+
+
+@triton.jit
 def mounting(
     a, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
@@ -2911,6 +2924,7 @@ TWILL = {
     },
     "both_ways": {**HALF, "N": "i32:16", "BLOCK": 64},
     "interrupted": {**HALF, "w": "*fp32:16", "N": "i32:16", "steps": "i32", "BLOCK": 64},
+    "signalled": {**HALF, "flags": "*i32:16", "N": "i32:16", "BLOCK": 64},
     "forking": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 256, "BLOCK_K": 256, "num_warps": 4},
     "parting": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "mounting": {
@@ -3407,6 +3421,7 @@ VARIANTS = {
     "both_ways": ("both_ways", {}),
     "interrupted": ("interrupted", {}),
     "forking": ("forking", {}),
+    "signalled": ("signalled", {}),
     "parting": ("parting", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),

@@ -229,8 +229,7 @@ def _atomic(scope: Scope, op: Op) -> None:
     if op.result.id in _read(scope.program):
         atomics.execute(scope, op, word, (pointers, value), masks)
         return
-    if op.attributes.get("sem") != "relaxed":
-        scope.lines.append("__threadfence();")
+    scope.lines += atomics.released(scope, op, together=not isinstance(value.type, Tensor))
     if not isinstance(value.type, Tensor):
         mask = "".join(f" && {scope.scalar(one)}" for one in masks)
         source = cast(value.type, scope.scalar(value))
