@@ -30,8 +30,8 @@ def execute(scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: S
 
 
 def released(scope: Scope, op: Op, *, together: bool) -> list[str]:
-    """What stands before an operation that releases: what each thread has written is complete, or, `together`,
-    what the group has written."""
+    """What stands before an operation that releases: what each thread has written is complete, or
+    (`together`) what the group has written."""
     if op.attributes.get("sem") == "relaxed":
         return []
     stores = together and any(isinstance(statement, StoreTile) for statement in walk(scope.group.body))
