@@ -29,6 +29,23 @@ def test_warps_that_share_rows_have_columns_of_their_own(kernel: str) -> None:
         assert all(any(vector) for vector in spread.warp)
 
 
+@pytest.mark.parametrize("kernel", ["centered", "centered_brain"])
+def test_lanes_and_warps_do_not_name_one_column(kernel: str) -> None:
+    """Of 32 columns eight warps have four each, but the lanes of a warp hold eight: some warps hold copies."""
+    made = module(kernel)
+    found = [
+        distribution(one, tile.shape)
+        for one in made.encodings.values()
+        if isinstance(one, NvidiaMma)
+        for tile in accumulator_tiles(made, one)
+    ]
+    assert found
+    for one in found:
+        assert one is not None
+        named = [vector for vector in (*one.register, *one.lane, *one.warp) if any(vector)]
+        assert len(named) == len(set(named))
+
+
 def _operands(made: Module) -> list[Op]:
     return [
         op
@@ -94,3 +111,37 @@ def test_a_tile_that_is_transposed_into_an_operand_is_spread_like_it(
         assert (there.lane, there.warp) == tuple(
             tuple(one[::-1] for one in vectors) for vectors in (here.lane, here.warp)
         )
+
+
+CARRIED = """
+import triton
+import triton.language as tl
+
+@triton.jit
+def carried(a: "*bf16", b: "*bf16", c: "*fp32", n: "i32"):
+    i = tl.arange(0, 64)
+    state = tl.zeros([64, 64], tl.float32)
+    for k in range(0, n, 64):
+        left = tl.load(a + (k + i)[:, None] * 64 + i[None, :])
+        right = tl.load(b + (k + i)[:, None] * 64 + i[None, :])
+        state += tl.dot(left, right).T
+        state += tl.dot(right, state.T.to(tl.bfloat16)).T
+    tl.store(c + i[:, None] * 64 + i[None, :], state)
+"""
+
+
+def test_a_state_that_is_kept_transposed_is_spread_like_accumulators(tmp_path: Path) -> None:
+    """And what it is transposed into again: fla's gated delta rule, backwards, with values first."""
+    (tmp_path / "carried.py").write_text(CARRIED)
+    (case,) = cases(Inputs(f"{tmp_path / 'carried.py'}:carried", arch="sm90", settings=(("num_warps", "2"),)))
+    assert case.module
+    turned = [op for op in case.module.functions[0].walk() if role(op) == "transpose"]
+    assert len(turned) > 2
+    for op in turned:
+        source, target = op.operands[0].type, op.result.type
+        assert isinstance(source, Tensor)
+        assert isinstance(target, Tensor)
+        here, there = distribution(source.encoding, source.shape), distribution(target.encoding, target.shape)
+        assert here is not None
+        assert there is not None
+        assert there.warp == tuple(one[::-1] for one in here.warp)

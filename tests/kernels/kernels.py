@@ -1046,6 +1046,70 @@ def parting(
 
 
 @triton.jit
+def forking(
+    a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """c = a @ b in even programs along y, relu(a) @ b in the others, which take half of K at a time: the tiles of both
+    branches do not fit in shared memory together."""
+    m = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M)
+    n = tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    if tl.program_id(1) % 2 == 0:
+        k = tl.arange(0, BLOCK_K)
+        for i in range(0, K, BLOCK_K):
+            x = tl.load(a + m[:, None] * K + (i + k)[None, :])
+            acc = tl.dot(x, tl.load(b + (i + k)[:, None] * N + n[None, :]), acc)
+    else:
+        h = tl.arange(0, BLOCK_K // 2)
+        for i in range(0, K, BLOCK_K // 2):
+            x = tl.load(a + m[:, None] * K + (i + h)[None, :])
+            acc = tl.dot(tl.maximum(x, 0.0), tl.load(b + (i + h)[:, None] * N + n[None, :]), acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def both_ways(a, b, c, N, BLOCK: tl.constexpr):
+    """c = a.T @ (a @ b), block by block of b: the first operand of both products is one tile, which stays."""
+    m = tl.arange(0, BLOCK)
+    x = tl.load(a + m[:, None] * BLOCK + m[None, :])
+    acc = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        y = tl.load(b + (i + m)[:, None] * BLOCK + m[None, :])
+        acc += tl.dot(x.T, tl.dot(x, y).to(tl.float16))
+    tl.store(c + m[:, None] * BLOCK + m[None, :], acc.to(tl.float16))
+
+
+@triton.jit
+def interrupted(a, b, c, w, N, steps, BLOCK: tl.constexpr):
+    """c = a.T @ (a @ b), scaled for each block of b by numbers which a loop between the products multiplies, and
+    (a @ b) @ b: a tile is staged before that loop, and read behind it."""
+    m = tl.arange(0, BLOCK)
+    acc, more = tl.zeros([BLOCK, BLOCK], tl.float32), tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        x = tl.load(a + (i + m)[:, None] * BLOCK + m[None, :])
+        y = tl.load(b + (i + m)[:, None] * BLOCK + m[None, :])
+        s, scale = tl.dot(x, y).to(tl.float16), 1.0
+        more = tl.dot(s, y, more)
+        for r in range(steps):
+            scale *= tl.load(w + r)
+        acc += tl.dot(x.T, s) * scale
+    tl.store(c + m[:, None] * BLOCK + m[None, :], (acc + more).to(tl.float16))
+
+
+@triton.jit
+def signalled(a, b, c, flags, N, BLOCK: tl.constexpr):
+    """c = a @ b, and a flag that says so: what all threads have written comes before it."""
+    m = tl.arange(0, BLOCK)
+    n = tl.program_id(0) * BLOCK + m
+    acc = tl.zeros([BLOCK, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        x = tl.load(a + m[:, None] * N + (i + m)[None, :])
+        acc = tl.dot(x, tl.load(b + (i + m)[:, None] * N + n[None, :]), acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16))
+    tl.atomic_xchg(flags + tl.program_id(0), 1)
+
+
+@triton.jit
 def mounting(
     a, c, M, N, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr
 ):  # fmt: skip
@@ -1875,7 +1939,7 @@ def centered(
     a, b, c, scales, zeros, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
     """c = a @ (b * scales - zeros * scales) through pointers, with four bits of each number of b, and a scale and a zero point for each
-    block of rows of b and each column: vectors of float16 are multiplied."""
+    block of rows of b and each column: vectors of the type of a are multiplied."""
     m, n = (
         tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M),
         tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N),
@@ -1888,9 +1952,9 @@ def centered(
         y = tl.load(b + rows[:, None] * N + column[None, :]) >> (k % 8 * 4)[:, None] & 15
         scale = tl.load(scales + i * N + column)
         zero = tl.load(zeros + i * N + column) & 15
-        whole = y.to(tl.float16) * scale[None, :] - (zero.to(tl.float16) * scale)[None, :]
+        whole = y.to(scale.dtype) * scale[None, :] - (zero.to(scale.dtype) * scale)[None, :]
         acc = tl.dot(x, whole, acc)
-    tl.store(c + m[:, None] * N + n[None, :], acc.to(tl.float16), mask=(m < M)[:, None] & (n < N)[None, :])
+    tl.store(c + m[:, None] * N + n[None, :], acc.to(c.dtype.element_ty), mask=(m < M)[:, None] & (n < N)[None, :])
 
 
 @triton.jit
@@ -2858,6 +2922,10 @@ TWILL = {
         "BLOCK_K": 16,
         "num_warps": 4,
     },
+    "both_ways": {**HALF, "N": "i32:16", "BLOCK": 64},
+    "interrupted": {**HALF, "w": "*fp32:16", "N": "i32:16", "steps": "i32", "BLOCK": 64},
+    "signalled": {**HALF, "flags": "*i32:16", "N": "i32:16", "BLOCK": 64},
+    "forking": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 256, "BLOCK_K": 256, "num_warps": 4},
     "parting": {**HALF, **SIZES, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4},
     "mounting": {
         "a": "*fp16:16",
@@ -3348,7 +3416,12 @@ VARIANTS = {
     "accrued": ("accrued", {}),
     "lengths_of_rows": ("lengths_of_rows", {}),
     "exactly": ("exactly", {}),
+    "exactly_deep": ("exactly", {"BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64}),
     "mounting": ("mounting", {}),
+    "both_ways": ("both_ways", {}),
+    "interrupted": ("interrupted", {}),
+    "forking": ("forking", {}),
+    "signalled": ("signalled", {}),
     "parting": ("parting", {}),
     "weighted": ("weighted", {}),
     "weighted_integer": ("weighted", {**dict.fromkeys("abv", "*i8:16"), "c": "*i32:16", "BLOCK_K": 64}),
@@ -3409,6 +3482,7 @@ VARIANTS = {
     "grouped": ("grouped", {}),
     "searched": ("searched", {}),
     "centered": ("centered", {}),
+    "centered_brain": ("centered", dict.fromkeys(("a", "c", "scales"), "*bf16:16")),
     "tilted": ("tilted", {}),
     "sieved": ("sieved", {}),
     "retained": ("retained", {}),

@@ -5,9 +5,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from tests.ops.cases import Case
+from tests.ops.test_differential import NOWHERE
 from twill.ops.table import ROWS, TABLE
 
 ROOT = Path(__file__).parents[2] / "twill"
@@ -61,3 +63,21 @@ def test_the_bits_of_a_literal_have_the_size_of_its_type(source: str, result: st
     row = TABLE["tt.bitcast"]
     assert row.c is not None
     assert row.c(Case(row, (source,), (result,)).op, ("16256",)) == c
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "upper"),
+    [
+        ("tt.mulhiui", 2**31 - 1, 2**30 - 1),
+        ("arith.mului_extended", 2**31 - 1, 2**30 - 1),
+        ("arith.mulsi_extended", -(2**31), 2**30),
+    ],
+)
+def test_the_upper_half_of_a_product_of_two_numbers(name: str, given: int, upper: int) -> None:
+    """Numbers, not tiles: a generator of random numbers multiplies its seed before the tiles are made."""
+    row = TABLE[name]
+    results = ("i32",) if name.startswith("tt") else ("i32", "i32")
+    op = Case(row, ("i32", "i32"), results).op
+    assert row.meaning is not None
+    found = row.meaning(op, (np.int32(given), np.int32(given)), NOWHERE)
+    assert int(np.asarray(found[-1])) == upper

@@ -196,3 +196,10 @@ def test_matrices_do_not_bring_rows_that_are_no_neighbours_in_memory() -> None:
     two, four = (Spread((64, 64), *one, ((0, 8), (0, 16))) for one in (WEIGHTS, FOUR_TOGETHER))
     assert matrix_rows(two, tile) is not None
     assert matrix_rows(four, tile) is None
+
+
+def test_matrices_do_not_bring_columns_that_warps_exchange() -> None:
+    """The eight columns of a row of a matrix lie side by side from an address of 16 bytes on."""
+    tile, operand = Shared("0", 64, 64, 16, 128), WEIGHTS
+    assert matrix_rows(Spread((64, 64), *operand, ((0, 8), (0, 16))), tile) is not None
+    assert matrix_rows(Spread((64, 64), *operand, ((0, 4), (0, 8))), tile) is None

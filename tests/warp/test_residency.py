@@ -14,6 +14,7 @@ from twill.ops.table import role
 from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import read
+from twill.warp.footprint import Footprint
 from twill.warp.plan import Options
 from twill.warp.residency import (
     ahead,
@@ -78,7 +79,7 @@ def test_a_channel_has_no_more_slots_than_it_is_filled(fills: int | None, slots:
     """But as many as the schedule has in flight."""
     one = SlotTensor("x", (64, 64), Scalar("bf16"), None, 0, 8192)
     plan = ChannelPlan("x", 0, (1,), (one,), "tma", 3, ((),), spare=1, fills=fills)
-    (made,) = deepen((plan,), 1 << 17, {}, 8)
+    (made,) = deepen((plan,), 1 << 17, {}, 8, Footprint({"x": ()}, {}))
     assert made.depth == slots
 
 

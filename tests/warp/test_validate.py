@@ -11,7 +11,15 @@ import pytest
 from tests.kernels.programs import CARRIED, EXAMPLES, FORMS, INVARIANT, loops, program
 from twill.diagnostics import TwillError
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import SLICES, Compute, OrderBarrierArrive, OrderBarrierWait, Pipelined, ProducerLoad
+from twill.ir.statements import (
+    SLICES,
+    Compute,
+    If,
+    OrderBarrierArrive,
+    OrderBarrierWait,
+    Pipelined,
+    ProducerLoad,
+)
 from twill.warp.validate import complaints, validate
 
 KERNEL = "fa_fwd_subtiled"
@@ -187,3 +195,21 @@ def test_groups_are_what_the_test_above_takes_them_for() -> None:
     made = program(KERNEL)
     assert [isinstance(one, WarpProgram) and one.warps >= 4 for one in made.groups] == [False, True, True]
     assert made.orders
+
+
+def test_channels_lie_over_each_other_on_two_sides_of_an_if_alone() -> None:
+    made, limits = program("forking"), loops("forking")[1][0].problem.limits
+    spans = sorted((one.offset, one.offset + one.depth * one.stride) for one in made.channels)
+    assert any(begin < end for (_, end), (begin, _) in pairwise(spans))
+    assert list(complaints(made, limits)) == []
+    flat = replace(made, groups=tuple(replace(one, body=unbranched(one.body)) for one in made.groups))
+    assert any("overlap in shared memory" in what for what, _ in complaints(flat, limits))
+
+
+def unbranched(statements: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Both sides of each `if`, one after the other."""
+    return tuple(
+        part
+        for one in statements
+        for part in (unbranched((*one.then, *one.otherwise)) if isinstance(one, If) else (one,))
+    )

@@ -354,8 +354,8 @@ SHIFTS = ruled(
 
 def _high(a: Array, b: Array) -> Array:
     """The upper half of a product, signed or unsigned as the operands are."""
-    exact = np.asarray(np.asarray(a, object) * np.asarray(b, object), object)
-    return (exact >> 8 * a.dtype.itemsize).astype(a.dtype)
+    exact = np.asarray(a).astype(object) * np.asarray(b).astype(object)
+    return np.asarray(exact >> 8 * a.dtype.itemsize, object).astype(a.dtype)
 
 
 def _extended(high: Meaning) -> Meaning:

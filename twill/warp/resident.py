@@ -4,8 +4,9 @@ Takes the code of a function, its scheduled loops and the groups; gives the code
 fills before its loops. A tile that TMA loads before the loop lies in shared memory already. One that a group
 computes or loads through pointers is staged there where the registers that the schedule grants do not hold it
 too: costs take it to be in shared memory. Otherwise it stays in registers, from which an MMA reads it faster.
-B, A of elements of other than 16 bits, A of an MMA into tensor memory, and A of one whose warps share rows
-(each of them needs all of K, and has a part of the columns) are always read from shared memory.
+B, A through a view (transposed), A of elements of other than 16 bits, A of an MMA into tensor memory, and A
+of one whose warps share rows (each of them needs all of K, and has a part of the columns) are always read
+from shared memory.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -35,13 +36,15 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
         for value in inputs(op)
     }
     staged, kept = set[int](), dict[int, dict[int, int]]()
-    for group, mma, position, value in _operands(code, loops):
+    for group, mma, position, read in _operands(code, loops):
+        value = _buffer(code, read)
         maker = code.maker(value)
         if maker is None or maker.name != ALLOC or maker.index in inside or loaded(code, value):
             continue
         if not maker.operands:
             continue
-        if position or _element_bits(value) != 16 or value.id in buffers or _shared_rows(mma):
+        viewed = read.id != value.id
+        if position or viewed or _element_bits(value) != 16 or value.id in buffers or _shared_rows(mma):
             staged.add(value.id)
         kept.setdefault(group.id, {})[value.id] = _registers(value, group.warps)
     for group in granted:
@@ -52,14 +55,14 @@ def with_resident(code: Code, loops: Sequence[Scheduled], granted: Sequence[Grou
 
 
 def _operands(code: Code, loops: Sequence[Scheduled]) -> Iterator[tuple[Group, Op, int, Value]]:
-    """What every MMA in a loop reads, as the buffers that they are views of, with its group and the MMA."""
+    """What every MMA in a loop reads, with its group and the MMA."""
     for one in loops:
         groups = {group.id: group for group in one.solution.groups}
         made = ((node, code.ops[index]) for node in one.graph.nodes for index in node.ops)
         for node, op in ((node, op) for node, op in made if op.name in MMAS):
             read = inputs(op) if role(op) == "tensor_memory_mma" else op.operands[:2]
             for position, value in enumerate(read):
-                yield groups[one.group(node.id)], op, position, _buffer(code, value)
+                yield groups[one.group(node.id)], op, position, value
 
 
 def _shared_rows(mma: Op) -> bool:

@@ -21,6 +21,7 @@ from twill.ops.mma import inputs
 from twill.ops.table import role
 from twill.warp.channels import BARRIERS, ChannelPlan, store_buffer
 from twill.warp.dataflow import BUFFER_VIEWS, LOAD, STORES, Code, stored_tile
+from twill.warp.footprint import Footprint, footprint
 from twill.warp.non_loop_code import NonLoopCode, home
 from twill.warp.slot_counts import deepen
 from twill.warp.slot_tensors import ALIGNMENT, bits, tile_bytes
@@ -105,32 +106,42 @@ class Demand:
 def layout(demand: Demand) -> SharedMemoryPlan:
     """Raises TwillError where shared memory does not suffice."""
     stores = (op for op in demand.code.ops.values() if op.name in STORES and op.index not in demand.handed)
-    requests = [_request(demand, op) for op in stores]
+    lying = footprint(demand.code, demand.plans)
+    requests = [_request(demand, lying, op) for op in stores]
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
     available = demand.limit - ALIGNMENT
+    least = _least(demand, lying)
     best = None
     for parts in PARTS:
         sizes = _own(own, parts, demand)
-        needed = sum(_least(demand, plan) for plan in demand.plans) + sum(sizes.values())
+        needed = least + sum(sizes.values())
         if best is not None and (needed > available or sizes == best[1]):
             continue
         if needed > available and parts < PARTS[-1]:
             continue
-        deep = deepen(demand.plans, available - sum(sizes.values()), demand.depths, demand.most)
+        deep = deepen(demand.plans, available - sum(sizes.values()), demand.depths, demand.most, lying)
         if best is None or (not looped and sum(r.depth for r in deep) > sum(r.depth for r in best[0])):
             best = (deep, sizes, parts)
     assert best is not None
     deep, sizes, parts = best
-    made = _laid_out(
-        deep, sizes, {request: _split(request, parts) for request in own}, requests, demand.limit
-    )
+    split = {request: _split(request, parts) for request in own}
+    made = _laid_out(deep, lying, sizes, split, requests, demand.limit)
     return _with_handed(made, demand.handed)
 
 
-def _least(demand: Demand, plan: ChannelPlan) -> int:
-    """Bytes of a channel with the slots that are given, or that its schedules need."""
-    return replace(plan, depth=demand.depths.get(plan.id, plan.depth)).bytes
+def _least(demand: Demand, lying: Footprint) -> int:
+    """Bytes of the channels with the slots that are given, or that their schedules need."""
+    own = [plan for plan in demand.plans if plan.slot_owner == plan.id]
+    given = [replace(plan, depth=demand.depths.get(plan.id, plan.depth)) for plan in own]
+    return _slots(given, lying)[1] + sum(BARRIERS * plan.barriers for plan in given)
+
+
+def _slots(plans: Sequence[ChannelPlan], lying: Footprint) -> tuple[dict[str, int], int]:
+    """Where the slots of each channel that has its own begin, and where the last ones end."""
+    return lying.addresses(
+        {plan.id: plan.stride * plan.depth for plan in plans if plan.slot_owner == plan.id}
+    )
 
 
 def _with_handed(plan: SharedMemoryPlan, handed: Mapping[int, str]) -> SharedMemoryPlan:
@@ -172,18 +183,19 @@ def _own(requests: Sequence[_StagingRequest], parts: int, demand: Demand) -> dic
     return sizes
 
 
-def _request(demand: Demand, op: Op) -> _StagingRequest:
+def _request(demand: Demand, lying: Footprint, op: Op) -> _StagingRequest:
     looped = op.index in demand.stores
     group = demand.non_loop.owner.get(op.index, demand.stores.get(op.index, 0))
     plain = _StagingRequest(op, group, demand.tiles.across(_held(demand, op)), looped)
     if not demand.dead_slots:
         return plain
-    for plan in demand.plans if looped else ():
+    plans = [plan for plan in demand.plans if lying.alone(plan, op)]
+    for plan in plans if looped else ():
         if plan.holds_one_of(read_by_maker(demand.code, op)) and _after_its_mma(demand, plan, group):
             request = replace(plain, plan=plan, reason="read by the MMA whose result is stored, and no other")
             if plan.stride * plan.depth * _split(request, PARTS[-1]) >= request.bytes:
                 return request
-    for plan in () if looped else demand.plans:
+    for plan in () if looped else plans:
         if (
             set(plan.consumers) <= {group, demand.issuers.get(group, group)}
             and plan.filled_by == "tma"
@@ -264,12 +276,9 @@ def _dead(code: Code, plan: ChannelPlan, op: Op) -> str:
     )
 
 
-def _one_after_the_other(plans: Sequence[ChannelPlan]) -> list[Channel]:
-    """The channels, from address 0 on."""
-    offset, channels, begins = 0, list[Channel](), dict[str, int]()
-    for plan in (one for one in plans if one.slot_owner == one.id):
-        begins[plan.id] = offset
-        offset += plan.stride * plan.depth
+def _channels(plans: Sequence[ChannelPlan], begins: Mapping[str, int]) -> list[Channel]:
+    """The channels at addresses."""
+    channels = list[Channel]()
     for plan in plans:
         ends = (plan.id, plan.producer, plan.consumers)
         slots = (plan.depth, plan.tensors, plan.filled_by, begins[plan.slot_owner], plan.stride)
@@ -279,15 +288,16 @@ def _one_after_the_other(plans: Sequence[ChannelPlan]) -> list[Channel]:
 
 def _laid_out(
     plans: tuple[ChannelPlan, ...],
+    lying: Footprint,
     sizes: Mapping[str, int],
     own: Mapping[_StagingRequest, int],
     requests: Sequence[_StagingRequest],
     limit: int,
 ) -> SharedMemoryPlan:
     """Addresses; `own`: the parts of each store with a buffer of its own."""
-    channels = _one_after_the_other(plans)
+    begins, offset = _slots(plans, lying)
+    channels = _channels(plans, begins)
     slots = sum(plan.barriers for plan in plans if plan.slot_owner == plan.id)
-    offset = sum(plan.bytes for plan in plans) - BARRIERS * slots
     buffers = list[Buffer]()
     for name, size in sorted(sizes.items()):
         buffers.append(Buffer(name, offset, size))

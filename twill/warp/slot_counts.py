@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from twill.diagnostics import TwillError
 from twill.warp.channels import BARRIERS, LOADED, ChannelPlan
+from twill.warp.footprint import Footprint
 
 SMALL = 2048
 """Bytes of a slot that holds vectors alone."""
@@ -22,7 +23,11 @@ def _used(channel: ChannelPlan) -> int:
 
 
 def deepen(
-    channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], most: int
+    channels: tuple[ChannelPlan, ...],
+    available: int,
+    given: Mapping[str, int],
+    most: int,
+    footprint: Footprint,
 ) -> tuple[ChannelPlan, ...]:
     """Slots, with their barriers, for every channel used in a loop: two for each, then three, and so on while
     `available` bytes last, up to `most`; or as many as given. Channels of small slots (vectors) have no more
@@ -40,13 +45,14 @@ def deepen(
             )
     every, channels = channels, tuple(channel for channel in channels if channel.slot_owner == channel.id)
     available -= sum(BARRIERS * channel.barriers for channel in channels if channel.by_warpgroup)
-    depths = _fitting(channels, available, given)
+    depths = _fitting(channels, available, given, footprint)
     limits = {
         channel.id: min(LOCAL if channel.local else most, channel.fills or most)
         for channel in channels
         if channel.id not in given and not channel.once and (channel.local or _runs_ahead(channel, channels))
     }
-    depths = _raised(depths, {channel.id: _bytes(channel) for channel in channels}, limits, available)
+    strides = {channel.id: channel.stride for channel in channels}
+    depths = _raised(depths, strides, limits, available, footprint)
     return tuple(replace(channel, depth=depths[channel.slot_owner]) for channel in every)
 
 
@@ -58,16 +64,13 @@ def _runs_ahead(channel: ChannelPlan, channels: Iterable[ChannelPlan]) -> bool:
     return channel.filled_by in LOADED or (numbers and not channel.local and channel.producer in loading)
 
 
-def _bytes(channel: ChannelPlan) -> int:
-    """Of a slot with its barriers."""
-    return channel.stride + BARRIERS
-
-
-def _fitting(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int]) -> dict[str, int]:
+def _fitting(
+    channels: tuple[ChannelPlan, ...], available: int, given: Mapping[str, int], footprint: Footprint
+) -> dict[str, int]:
     """The slots that the schedule gives, less those in which loads only run ahead where they do not fit."""
     depths = {channel.id: given.get(channel.id, _used(channel)) for channel in channels}
-    strides = {channel.id: _bytes(channel) for channel in channels}
-    used = sum(depths[name] * strides[name] for name in depths)
+    strides = {channel.id: channel.stride for channel in channels}
+    used = footprint.bytes(strides, depths)
     spare = [
         channel.id
         for channel in channels
@@ -77,7 +80,8 @@ def _fitting(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[s
     while used > available and spare:
         name = max(spare, key=lambda name: (strides[name], depths[name], name))
         spare.remove(name)
-        depths[name], used = depths[name] - 1, used - strides[name]
+        depths[name] -= 1
+        used = footprint.bytes(strides, depths)
     if used > available:
         raise SharedMemoryError(
             f"the channels need {used} bytes of shared memory, {available} are left",
@@ -87,18 +91,22 @@ def _fitting(channels: tuple[ChannelPlan, ...], available: int, given: Mapping[s
 
 
 def _raised(
-    depths: Mapping[str, int], strides: Mapping[str, int], limits: Mapping[str, int], available: int
+    depths: Mapping[str, int],
+    strides: Mapping[str, int],
+    limits: Mapping[str, int],
+    available: int,
+    footprint: Footprint,
 ) -> dict[str, int]:
     """One slot more for each channel with a limit, again and again, while the memory lasts."""
-    raised, left = dict(depths), available - sum(depths[name] * strides[name] for name in depths)
-    small = [name for name in limits if strides[name] <= SMALL + BARRIERS]
+    raised = dict(depths)
+    small = [name for name in limits if strides[name] <= SMALL]
     large = [name for name in limits if name not in small]
 
     def raise_to(bound: int, names: Iterable[str]) -> None:
-        nonlocal left
         for name in names:
-            if raised[name] < min(bound, limits[name]) and strides[name] <= left:
-                raised[name], left = raised[name] + 1, left - strides[name]
+            more = raised | {name: raised[name] + 1}
+            if raised[name] < min(bound, limits[name]) and footprint.bytes(strides, more) <= available:
+                raised[name] += 1
 
     for level in range(2, max(limits.values(), default=0) + 1):
         raise_to(level, large)

@@ -8,31 +8,38 @@ what depends on the order of statements.)
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import combinations, pairwise
 from math import prod
+from typing import TypeAlias
 
 from twill.diagnostics import DefectError, Location
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.effects import effects, registers
 from twill.ir.loop import NvmmaShared
-from twill.ir.operands import Iteration, Register
+from twill.ir.operands import Iteration, Register, Slot
 from twill.ir.problem import Limits
 from twill.ir.program import Program, WarpProgram
 from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
     SLICES,
+    Alternate,
     Compute,
     ConsumerRelease,
     ConsumerWait,
+    For,
+    If,
     MmaIssue,
     OrderBarrierArrive,
     OrderBarrierWait,
+    Pipelined,
     ProducerLoad,
     ProducerStore,
+    SlotPhase,
     Statement,
     StoreTile,
     StoreWait,
     TileLoad,
+    While,
     inner,
     walk,
 )
@@ -93,14 +100,15 @@ def _memory(program: Program) -> Iterable[Complaint]:
         shared.barriers + 16 * sum(channel.barriers for channel in _owners(program)),
         "the barriers",
     )
+    used = _sides(program)
     spans = [
         barriers,
         *((c.offset, c.offset + c.depth * c.stride, f"channel {c.id}") for c in _owners(program)),
     ]
     spans += [(b.offset, b.offset + b.bytes, f"buffer {b.id}") for b in program.buffers if b.overlays is None]
     spans.sort()
-    for (_, end, one), (begin, _, other) in pairwise(spans):
-        if begin < end:
+    for (_, end, one), (begin, _, other) in combinations(spans, 2):
+        if begin < end and not _exclusive(used.get(one), used.get(other)):
             yield f"{one} and {other} overlap in shared memory", None
     if spans[0][0] < 0 or max(end for _, end, _ in spans) > shared.bytes:
         yield f"shared memory of {shared.bytes} bytes does not hold {spans[-1][2]}", None
@@ -120,6 +128,43 @@ def _memory(program: Program) -> Iterable[Complaint]:
             channel is None or not _inside(buffer.offset, buffer.bytes, channel)
         ):
             yield f"buffer {buffer.id} is not in the slots of {buffer.overlays}", None
+
+
+_Side: TypeAlias = tuple[int, bool]
+"""An `if` outside of loops, by its index, and whether the condition holds there."""
+
+
+def _exclusive(one: frozenset[_Side] | None, other: frozenset[_Side] | None) -> bool:
+    """Whether a thread block that uses one channel does not use the other, which is on another side."""
+    return any((branch, not side) in (other or ()) for branch, side in one or ())
+
+
+def _sides(program: Program) -> dict[str, frozenset[_Side]]:
+    """The sides on which all statements are that use a channel with slots of its own, in all groups."""
+    owners = {channel.id: channel.slot_owner for channel in program.channels}
+    owners |= {buffer.id: owners[buffer.overlays] for buffer in program.buffers if buffer.overlays in owners}
+    found = dict[str, frozenset[_Side]]()
+
+    def enter(statements: Sequence[Statement], sides: frozenset[_Side], repeated: bool) -> None:
+        for statement in statements:
+            for name in sorted({f"channel {owners[one]}" for one in _used(statement) if one in owners}):
+                found[name] = found.get(name, sides) & sides
+            looped = repeated or isinstance(statement, For | While | Pipelined | Alternate)
+            for n, part in enumerate(inner(statement)):
+                own = {(statement.op, n == 0)} if isinstance(statement, If) and not repeated else set[_Side]()
+                enter(part, sides | own, looped)
+
+    for group in program.groups:
+        enter(group.body, frozenset(), False)
+    return found
+
+
+def _used(statement: Statement) -> set[str]:
+    """The channels and buffers that a statement waits for, fills, reads or releases."""
+    what = effects(statement)
+    every = (*what.reads, *what.writes, *what.acquires, *what.releases)
+    names = {one.channel for one in every if isinstance(one, Slot | SlotPhase)}
+    return names | ({statement.buffer} if isinstance(statement, StoreTile) else set[str]())
 
 
 def _owners(program: Program) -> list[Channel]:

@@ -17,6 +17,8 @@ from twill.ops.table import role
 
 WARPS = 4
 """Of a warpgroup."""
+LANES = 8
+"""Columns that four lanes of an accumulator hold, two each (PTX ISA, fragments of mma)."""
 Sizes: TypeAlias = "int | tuple[Sizes, ...]"
 """As layouts are written."""
 
@@ -52,10 +54,13 @@ def _agreeing(module: Module) -> Module:
     that share rows of an accumulator have columns of B of their own."""
     wanted = dict[str, set[Linear]]()
     names = {encoding: name for name, encoding in module.encodings.items()}
-    for function in module.functions:
-        for op in function.walk():
-            if role(op) == "transpose" and (pair := _turned(op)) and pair[0] in names:
-                wanted.setdefault(names[pair[0]], set()).add(pair[1])
+    turns = [op for function in module.functions for op in function.walk() if role(op) == "transpose"]
+    for pair in filter(None, map(_turned, turns)):
+        if pair[0] in names:
+            wanted.setdefault(names[pair[0]], set()).add(pair[1])
+    for one, other in [pair for op in turns for pair in _linear_sides(op)]:
+        if names.get(one, "") in wanted and names.get(other) not in (None, *wanted):
+            wanted[names[other]] = {_transposed(fixed) for fixed in wanted[names[one]]}
     edits = list[Edit]()
     for name, (one, *others) in wanted.items():
         old = module.encodings[name]
@@ -69,25 +74,46 @@ def _agreeing(module: Module) -> Module:
 
 
 def _turned(op: Op) -> tuple[Linear, Linear] | None:
-    """The layout of a tile of two dimensions that a transposition makes an operand, and the one that the
-    operand's is, transposed; None for another operation."""
+    """The linear layout on one side of a transposition of two dimensions, where an accumulator or operand is
+    on the other, and the one that this is, transposed; None for another operation."""
     source, result = op.operands[0].type, op.result.type
     if not (isinstance(source, Tensor) and isinstance(result, Tensor) and len(result.shape) == 2):
         return None
-    old, operand = source.encoding, result.encoding
-    if not (
-        isinstance(old, Linear) and isinstance(operand, DotOperand) and isinstance(operand.parent, NvidiaMma)
-    ):
-        return None
-    all_warps = bases(operand.parent)
-    parent = Linear(all_warps.register, all_warps.lane, all_warps.warp, ())
-    found = distribution(replace(operand, parent=parent), result.shape)
-    if found is None or found.repeats:
-        return None
+    for one, other in ((source, result), (result, source)):
+        spread = _of_mma(other.encoding) if isinstance(one.encoding, Linear) else None
+        found = distribution(spread, other.shape) if spread else None
+        if isinstance(one.encoding, Linear) and found is not None and not found.repeats:
+            made = replace(one.encoding, register=found.register, lane=found.lane, warp=found.warp)
+            return one.encoding, _transposed(made)
+    return None
+
+
+def _linear_sides(op: Op) -> Iterator[tuple[Linear, Linear]]:
+    """Both linear layouts of a transposition of two dimensions, in both orders."""
+    source, result = op.operands[0].type, op.result.type
+    if isinstance(source, Tensor) and isinstance(result, Tensor) and len(result.shape) == 2:
+        one, other = source.encoding, result.encoding
+        if isinstance(one, Linear) and isinstance(other, Linear):
+            yield from ((one, other), (other, one))
+
+
+def _transposed(layout: Linear) -> Linear:
     register, lane, warp = (
-        tuple(one[::-1] for one in vectors) for vectors in (found.register, found.lane, found.warp)
+        tuple(vector[::-1] for vector in vectors) for vectors in (layout.register, layout.lane, layout.warp)
     )
-    return old, replace(old, register=register, lane=lane, warp=warp)
+    return replace(layout, register=register, lane=lane, warp=warp)
+
+
+def _of_mma(encoding: Encoding | None) -> Encoding | None:
+    """The layout of an accumulator, or of an operand, with all warps; None for another one."""
+    match encoding:
+        case NvidiaMma():
+            every = bases(encoding)
+            return Linear(every.register, every.lane, every.warp, ())
+        case DotOperand(parent=NvidiaMma() as parent):
+            return replace(encoding, parent=_of_mma(parent))
+        case _:
+            return None
 
 
 def alias_line(module: Module, name: str) -> tuple[int, int]:
@@ -103,10 +129,11 @@ def replaced(line: str, key: str, old: Sizes, new: Sizes) -> str:
 
 def shared_by(module: Module, line: str, encoding: NvidiaMma, warps: tuple[int, ...]) -> str:
     """The line of an accumulator's layout with so many warps along rows and columns. Its instructions have no
-    more columns than each warp has in the narrowest tile, so that no two warps hold copies."""
+    more columns than each warp has in the narrowest tile, so that no two warps hold copies; but eight, which
+    the lanes of a warp hold: of fewer, lanes and warps would name one column, and its sums count twice."""
     rows, columns, *rest = encoding.instr_shape
     widths = [tile.shape[1] // warps[1] for tile in accumulator_tiles(module, encoding)]
-    narrow = min([columns, *(width for width in widths if width)])
+    narrow = min([columns, *(max(width, LANES) for width in widths)])
     line = replaced(line, "instrShape", encoding.instr_shape, (rows, narrow, *rest))
     return replaced(line, "warpsPerCTA", encoding.warps_per_cta, warps)
 

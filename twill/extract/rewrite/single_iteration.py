@@ -20,6 +20,7 @@ from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writ
 
 _MMAS: frozenset[Role] = frozenset({"wgmma", "dot", "tensor_memory_mma"})
 TOKEN = "!ttg.async.token"
+_VIEWS: frozenset[Role] = frozenset({"buffer_transpose", "buffer_reshape"})
 _LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
 
 
@@ -150,12 +151,15 @@ def _edits(
     module: Module, function: Function, stretch: tuple[Op, ...], following: Op, number: int
 ) -> Iterator[Edit]:
     staying = _staying(stretch, _shared(function, stretch))
-    again = _loaded_again(function, staying)
-    kept = _kept(module, function, staying, {value.id for op in again for value in op.results})
+    staged = _staged_again(function, staying)
+    behind = {op.index for op in staged} - _read_inside(staying, staged)
+    staying = tuple(op for op in staying if op.index not in behind)
+    again = (*_loaded_again(function, staying), *staged)
+    kept = _kept(module, function, staying, again)
     if kept is None:
         return
     inside = {op.index for op in staying}
-    moved = [op for op in stretch if op.index not in inside]
+    moved = [op for op in stretch if op.index not in inside | behind]
     prefix = f"%twill_once{number}"
     before = "".join(f"{text_of(module, op)} {UNKNOWN} " for op in moved)
     begin = stretch[0].span.start
@@ -184,11 +188,42 @@ def _loaded_again(function: Function, staying: Sequence[Op]) -> tuple[Op, ...]:
     return tuple(op for op in loads if not any(value.id in made for value in op.operands))
 
 
+def _staged_again(function: Function, staying: Sequence[Op]) -> tuple[Op, ...]:
+    """What stages computed tiles that MMAs after the loop read, with views of these buffers: a loop hands on
+    tiles in registers, not buffers."""
+    read, found = _read_after(function, staying), list[Op]()
+    for op in reversed(staying):
+        staged = role(op) == "alloc" and op.operands and all(isinstance(v.type, Tensor) for v in op.operands)
+        if (staged or role(op) in _VIEWS) and any(value.id in read for value in op.results):
+            read |= {value.id for value in op.operands}
+            found.append(op)
+    return tuple(found[::-1])
+
+
+def _read_inside(staying: Sequence[Op], staged: Sequence[Op]) -> set[int]:
+    """Those of the staged tiles, by index, that the loop reads too."""
+    views = {op.index for op in staged}
+    read = {
+        value.id
+        for op in staying
+        if op.index not in views
+        for one in (op, *op.inner())
+        for value in one.operands
+    }
+    found = set[int]()
+    for op in reversed(staged):
+        if any(value.id in read for value in op.results):
+            read |= {value.id for value in op.operands}
+            found.add(op.index)
+    return found
+
+
 def _kept(
-    module: Module, function: Function, staying: Sequence[Op], again: Set[int]
+    module: Module, function: Function, staying: Sequence[Op], again: Sequence[Op]
 ) -> tuple[_Kept, ...] | None:
     """None where a value that is read after the loop can not be carried out of it."""
-    read = _read_after(function, staying) - again
+    read = _read_after(function, staying) | {value.id for op in again for value in op.operands}
+    read -= {value.id for op in again for value in op.results}
     found = list[_Kept]()
     for value in (value for op in staying for value in op.results if value.id in read):
         ordering = isinstance(value.type, Token)

@@ -22,13 +22,21 @@ FENCE = "__threadfence();"
 def execute(scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: Sequence[Value]) -> None:
     """Appends the operation: `word` is called with the operands."""
     ordered = op.attributes.get("sem") != "relaxed"
-    if ordered and any(isinstance(statement, StoreTile) for statement in walk(scope.group.body)):
-        scope.lines.append("if (thread.leader) tma_wait<0>();")
-    scope.lines += [*([FENCE] if ordered else []), scope.group_barrier()]
+    scope.lines += released(scope, op, together=True) or [scope.group_barrier()]
     if isinstance(op.result.type, Tensor):
         _tile(scope, op, op.result.type, word, operands, masks, ordered=ordered)
     else:
         _scalar(scope, op, word, operands, masks, ordered=ordered)
+
+
+def released(scope: Scope, op: Op, *, together: bool) -> list[str]:
+    """What stands before an operation that releases: what each thread has written is complete, or
+    (`together`) what the group has written."""
+    if op.attributes.get("sem") == "relaxed":
+        return []
+    stores = together and any(isinstance(statement, StoreTile) for statement in walk(scope.group.body))
+    wait = ["if (thread.leader) tma_wait<0>();"] if stores else []
+    return [*wait, FENCE, *([scope.group_barrier()] if together else [])]
 
 
 def call(op: Op, word: str, kind: str, pointer: str, values: Sequence[str]) -> str:

@@ -201,7 +201,9 @@ def _dot(scope: Scope, op: Op) -> None:
         scope.lines.append(declaration(op.result.type, name))
     scope.lines += written(op.result.type, name, scope.elements(added))
     if plain_dot.is_plain(op):
-        scope.lines += plain_dot.lines(op, name, *through_scratch.operands(scope, staged(op), (a, b)))
+        tiles = through_scratch.operands(scope, staged(op), (a, b))
+        scope.lines += plain_dot.lines(op, name, *tiles)
+        scope.await_in_place(tiles, name)
     else:
         scope.lines.append(warp_mma.call(op, name, _registers(scope, a), _registers(scope, b)))
     scope.values[op.result.id] = held(name, op.result.type)
@@ -227,8 +229,7 @@ def _atomic(scope: Scope, op: Op) -> None:
     if op.result.id in _read(scope.program):
         atomics.execute(scope, op, word, (pointers, value), masks)
         return
-    if op.attributes.get("sem") != "relaxed":
-        scope.lines.append("__threadfence();")
+    scope.lines += atomics.released(scope, op, together=not isinstance(value.type, Tensor))
     if not isinstance(value.type, Tensor):
         mask = "".join(f" && {scope.scalar(one)}" for one in masks)
         source = cast(value.type, scope.scalar(value))

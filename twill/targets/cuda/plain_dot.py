@@ -2,23 +2,26 @@
 
 Takes a `tt.dot` whose result is in an exact linear layout; gives C. Each thread holds all of K for the rows
 and the columns of its elements of the result, and adds up one element after the other. An operand that is in
-another layout (`extract.rewrite.staged_tiles`) lies in shared memory, from where all threads read it, K by K.
+another layout (`extract.rewrite.staged_tiles`) lies in shared memory, from where all threads read it, K by K;
+so does a loaded one of which a thread would hold too much.
 """
 
 from dataclasses import dataclass
 from math import prod
 
-from twill.ir.distribution import powers
+from twill.ir.distribution import distribution, powers
 from twill.ir.loop import Bases, DotOperand, Op, Tensor
 from twill.ops.c import c_type
 from twill.targets.cuda.fragments import staged
 from twill.targets.cuda.linear_tiles import Point, Vector, spread
-from twill.targets.cuda.register_tiles import Elements
+from twill.targets.cuda.register_tiles import Elements, Held
 from twill.targets.cuda.shared_tiles import UNROLL
 
 MOST = 1 << 13
 """Products of one thread, which are all printed by the compiler."""
 
+IN_REGISTERS = 128
+"""Elements of an operand for each thread up to which it is read into registers: half of what a thread has."""
 AT_ONCE = 4
 """Of K, what a thread reads from shared memory at once: 16 bytes of a row of A in one access."""
 
@@ -32,6 +35,13 @@ def is_plain(op: Op) -> bool:
         and not (isinstance(kind.encoding, DotOperand) and kind.encoding.k_width is not None)
         for kind in kinds
     )
+
+
+def too_large(tile: Tensor) -> bool:
+    """Whether an operand of such a dot has too many elements for the registers of a thread."""
+    plain = isinstance(tile.encoding, DotOperand) and tile.encoding.k_width is None and len(tile.shape) == 2
+    found = distribution(tile.encoding, tile.shape) if plain else None
+    return found is not None and found.per_thread > IN_REGISTERS
 
 
 def unsupported(op: Op) -> str | None:
@@ -48,6 +58,7 @@ def unsupported(op: Op) -> str | None:
 
 def lines(op: Op, name: str, a: Elements, b: Elements) -> list[str]:
     """Adds the products to the result's registers."""
+    k_by_k = staged(op) or any(too_large(one.type) for one in op.operands[:2] if isinstance(one.type, Tensor))
     left, right, result = (value.type for value in (*op.operands[:2], op.result))
     assert isinstance(left, Tensor)
     assert isinstance(right, Tensor)
@@ -72,13 +83,14 @@ def lines(op: Op, name: str, a: Elements, b: Elements) -> list[str]:
         )
 
     kind = c_type(result)
-    if staged(op):
+    if k_by_k:
         first, second = (_Line.along(form.register, axis) for axis in (0, 1))
         elements = (
             a(operand(0, left.shape, first.register)),
             b(operand(1, right.shape, second.register)),
         )
-        return _k_by_k(name, kind, depth, form.registers, (first, second), elements)
+        unroll = UNROLL if any(isinstance(one, Held) for one in (a, b)) else f"#pragma unroll {AT_ONCE}"
+        return [unroll, *_k_by_k(name, kind, depth, form.registers, (first, second), elements)]
     product = f"{kind}({a(operand(0, left.shape))}) * {kind}({b(operand(1, right.shape))})"
     return [
         UNROLL,
@@ -127,7 +139,6 @@ def _k_by_k(
         ]
     rows, columns = (line.number for line in held)
     return [
-        f"#pragma unroll {AT_ONCE}",
         f"for (int k_ = 0; k_ < {depth}; ++k_) {{",
         *reads,
         "    " + UNROLL,

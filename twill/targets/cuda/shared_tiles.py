@@ -263,7 +263,9 @@ def matrix_rows(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
     """The row of a matrix of 8 x 8 elements whose address each lane gives, and whether the matrices are
     transposed, where four of them are eight registers of each thread (PTX ISA, ldmatrix). Transposed, the
     two elements of a word and the four lanes beside each other have the rows that their lanes name, which
-    need not be neighbours: operands of mma.sync that a thread holds four consecutive elements of."""
+    need not be neighbours: operands of mma.sync that a thread holds four consecutive elements of. None where
+    warps or registers exchange elements of a row, of which there are eight side by side: an accumulator of
+    fewer than eight columns for each warp."""
     if tile.bits != 16 or len(form.register) < 3 or len(form.shape) != 2:
         return None
     for along in (0, 1):
@@ -272,7 +274,9 @@ def matrix_rows(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
         own = (form.register[0], *form.lane[:2])
         contiguous = along == (0 if tile.transposed else 1)
         fits = own == unit if contiguous else all(at[along] and not at[1 - along] for at in own)
-        if fits and form.lane[2:] == other:
+        line = along if contiguous else 1 - along
+        whole = all(at[line] % 8 == 0 for at in (*form.register[1:], *form.warp))
+        if fits and whole and form.lane[2:] == other:
             lane = (*(other if contiguous else own), *form.register[1:3])
             return LinearPoint(form.shape, form.register[3:], lane, form.warp, (0, 0)), not contiguous
     return None

@@ -424,6 +424,10 @@ __device__ __forceinline__ void unpair(uint32_t pair, __half& low, __half& high)
     low = f16_of(pair, 0), high = f16_of(pair, 1);
 }
 
+__device__ __forceinline__ void unpair(uint32_t pair, __nv_bfloat16& low, __nv_bfloat16& high) {
+    low = bf16_of(pair, 0), high = bf16_of(pair, 1);
+}
+
 // ---- neighbours in a row between registers and shared memory -----------------------------------------------------
 
 __device__ __forceinline__ void store_shared(uint32_t address, uint16_t pair) {
