@@ -11,7 +11,6 @@ which argument types, block sizes and warps each kernel is compiled.
 
 import triton
 import triton.language as tl
-from triton.language.extra import libdevice
 
 LOG2_E = tl.constexpr(1.4426950408889634)
 
@@ -435,7 +434,7 @@ def capped(scores, scale, cap):
     The divisor is 1 at least, so that the fast division loses nothing.
     """
     most = cap * LOG2_E
-    return most - libdevice.fast_dividef(2.0 * most, 1.0 + tl.exp2(scores * (2.0 * LOG2_E * scale / cap)))
+    return most - tl.extra.libdevice.fast_dividef(2.0 * most, 1.0 + tl.exp2(scores * (2.0 * LOG2_E * scale / cap)))
 
 
 @triton.jit

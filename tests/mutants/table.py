@@ -1003,8 +1003,8 @@ MUTANTS = (
     Mutant(
         "depth-too-many",
         f"{WARP}/slot_counts.py",
-        "raised[name] + 1, left - strides[name]",
-        "raised[name] + 2, left - strides[name]",
+        "raised[name] += 1",
+        "raised[name] += 2",
         "more slots than memory",
     ),
     Mutant(

@@ -54,11 +54,11 @@ def _agreeing(module: Module) -> Module:
     that share rows of an accumulator have columns of B of their own."""
     wanted = dict[str, set[Linear]]()
     names = {encoding: name for name, encoding in module.encodings.items()}
-    turns = [op for function in module.functions for op in function.walk() if role(op) == "transpose"]
-    for pair in filter(None, map(_turned, turns)):
+    transposes = [op for function in module.functions for op in function.walk() if role(op) == "transpose"]
+    for pair in filter(None, map(_turned, transposes)):
         if pair[0] in names:
             wanted.setdefault(names[pair[0]], set()).add(pair[1])
-    for one, other in [pair for op in turns for pair in _linear_sides(op)]:
+    for one, other in [pair for op in transposes for pair in _linear_sides(op)]:
         if names.get(one, "") in wanted and names.get(other) not in (None, *wanted):
             wanted[names[other]] = {_transposed(fixed) for fixed in wanted[names[one]]}
     edits = list[Edit]()
