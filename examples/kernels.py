@@ -434,7 +434,7 @@ def capped(scores, scale, cap):
     The divisor is 1 at least, so that the fast division loses nothing.
     """
     most = cap * LOG2_E
-    return most - tl.extra.libdevice.fast_dividef(2.0 * most, 1.0 + tl.exp2(scores * (2.0 * LOG2_E * scale / cap)))
+    return most - tl.extra.cuda.libdevice.fast_dividef(2.0 * most, 1.0 + tl.exp2(scores * (2.0 * LOG2_E * scale / cap)))
 
 
 @triton.jit
