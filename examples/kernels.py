@@ -1,4 +1,4 @@
-# pyright: basic, reportArgumentType=false, reportMissingImports=false
+# pyright: basic, reportArgumentType=false, reportMissingImports=false, reportAttributeAccessIssue=false
 """Triton kernels to schedule: matrix products and attention, written with tensor descriptors.
 
     twill schedule examples/kernels.py:fa_fwd_subtiled --arch sm90
