@@ -390,7 +390,7 @@ def _speed(reports: Mapping[str, Any]) -> list[list[object]]:
     found = list[list[object]]()
     for name, size, shape, rows in _rows(reports):
         targets = VARIANTS[name].targets
-        vendor = next((targets[peer] for peer in ("cublas", "cudnn", "flex") if peer in targets), None)
+        vendor = next((targets[peer] for peer in LIBRARIES if peer in targets), None)
         numbers = (
             _shown(_ratio(rows, "peer")),
             _shown(vendor),

@@ -33,10 +33,11 @@ from twill.bench.profile_target import Request, Runs
 from twill.bench.run import values
 from twill.diagnostics import TwillError
 from twill.emit.files import write
+from twill.extract.frontend.arguments import from_text
 from twill.files import write_schedule
 from twill.generation.generate import files
 from twill.generation.generate import generate as generate_kernel
-from twill.generation.generated import Generated, GenerateOptions, pace_of_sm
+from twill.generation.generated import Generated, pace_of_sm
 from twill.generation.given import given
 from twill.generation.loop_nest import tied_problem
 from twill.generation.spills import compiled, least_spilled
@@ -62,19 +63,21 @@ def kept(variant: str) -> Result:
     return found
 
 
-def shuffled(best: Result, seed: int, seconds: float, any_partition: bool) -> Result | None:
+def narrowed(variant: str, best: Result, any_partition: bool) -> Problem:
+    """The problem of the schedule with its partition, or with any in which operations are in one group whose
+    results are used together after the loop."""
+    if not any_partition:
+        return pinned(best.problem, Pins({}, partition(best)))
+    (case,) = cases(VARIANTS[variant].inputs)
+    return replace(best.problem, together=(*best.problem.together, *tied_problem(case).together))
+
+
+def shuffled(best: Result, problem: Problem, seed: int, seconds: float) -> Result | None:
     """A schedule of the same interval at random; None where none is found in time."""
     assert best.solution is not None, "a kept schedule has a solution"
     tactics = Tactics(linearization=0, in_order=bool(seed % 2), seed=seed)
-    problem = _tied(best.problem) if any_partition else pinned(best.problem, Pins({}, partition(best)))
     in_flight = IN_FLIGHT[seed // 2 % len(IN_FLIGHT)]
     return verified(best, problem, best.solution.interval, in_flight, seconds, tactics)
-
-
-def _tied(problem: Problem) -> Problem:
-    """The problem, with operations in one group whose results are used together after the loop."""
-    (case,) = cases(VARIANTS[problem.name.partition("/")[0]].inputs)
-    return replace(problem, together=(*problem.together, *tied_problem(case).together))
 
 
 def partition(best: Result) -> tuple[tuple[str, ...], ...]:
@@ -86,27 +89,26 @@ def partition(best: Result) -> tuple[tuple[str, ...], ...]:
     return tuple(map(tuple, groups.values()))
 
 
-def made(variant: str, seed: int, seconds: float, any_partition: bool, schedule: Path) -> Generated | None:
-    """The kernel of a random schedule, which it leaves in a file; None where there is none, or it can not be
-    generated without warnings of ptxas."""
-    found = shuffled(kept(variant), seed, seconds, any_partition)
-    if found is None:
-        return None
+def made(variant: str, found: Result, schedule: Path) -> Generated | None:
+    """The kernel of a schedule, which it leaves in a file; None where it can not be generated without
+    warnings of ptxas."""
     write(schedule, write_schedule(found))
-    options = GenerateOptions(schedules=(str(schedule),))
+    options = replace(options_of(variant), schedules=(str(schedule),))
     try:
         built = least_spilled(compiled(generate_kernel(VARIANTS[variant].inputs, options)))
     except TwillError as refused:
-        click.echo(f"{seed:03}: {refused.message}", err=True)
+        click.echo(f"{schedule.stem}: {refused.message}", err=True)
         return None
     if built.said:
-        click.echo(f"{seed:03}: {built.said[0]}", err=True)
+        click.echo(f"{schedule.stem}: {built.said[0]}", err=True)
         return None
     return built.made
 
 
+ONE_LOOP = [name for name in VARIANTS if len(options_of(name).schedules) == 1]
+"""Variants with one loop, whose schedule is kept."""
 variant_option = click.option(
-    "--variant", type=click.Choice(list(VARIANTS)), default=KERNEL, show_default=True, help="Of the bench."
+    "--variant", type=click.Choice(ONE_LOOP), default=KERNEL, show_default=True, help="Of the bench."
 )
 
 
@@ -123,16 +125,21 @@ def main() -> None:
 @variant_option
 def generate(folder: Path, count: int, time_limit: float, any_partition: bool, variant: str) -> None:
     """Write the kernels of random schedules. Needs Triton, no GPU."""
-    seed = written = 0
-    while written < count and seed < TRIES * count:
-        seed += 1
-        if (found := made(variant, seed, time_limit, any_partition, folder / f"{seed:03}.json")) is None:
+    best = kept(variant)
+    problem, written = narrowed(variant, best, any_partition), 0
+    for seed in range(1, TRIES * count + 1):
+        if written == count:
+            return
+        name = f"{seed:03}"
+        found = shuffled(best, problem, seed, time_limit)
+        kernel = found and made(variant, found, folder / f"{name}.json")
+        if kernel is None:
             continue
-        for name, make in files(found).items():
-            write(folder / f"{seed:03}" / name, make())
-        write(folder / f"{seed:03}" / PACE, json.dumps(pace_of_sm(found)))
+        for file, make in files(kernel).items():
+            write(folder / name / file, make())
+        write(folder / name / PACE, json.dumps(pace_of_sm(kernel)))
         written += 1
-        click.echo(f"{seed:03}: {pace_of_sm(found):.0f} cycles simulated", err=True)
+        click.echo(f"{name}: {pace_of_sm(kernel):.0f} cycles simulated", err=True)
 
 
 @main.command()
@@ -172,11 +179,12 @@ def simple(folder: Path, time_limit: float, work: float) -> None:
 
 def launched(variant: str, folder: Path, length: int, rounds: int) -> float:
     """SM cycles of a launch. Raises TwillError where a value is wrong."""
-    spec, shape = VARIANTS[variant].inputs.spec, {"heads": 128, "length": length}
-    lineup = field(spec, "sm90", {}, load(folder))
+    inputs, shape = VARIANTS[variant].inputs, {"heads": 128, "length": length}
+    settings = from_text(dict(inputs.settings))
+    lineup = field(inputs.spec, "sm90", settings, load(folder))
     values(lineup, lineup.case(shape))
-    runs = Runs(shape, ("twill",) * rounds, {})
-    return median(one.cycles for one in counted(Request(spec, "sm90", {}, str(folder), (runs,))))
+    request = Request(inputs.spec, "sm90", settings, str(folder), (Runs(shape, ("twill",) * rounds, {}),))
+    return median(one.cycles for one in counted(request))
 
 
 def ranks(found: Sequence[float]) -> list[float]:

@@ -76,10 +76,7 @@ def _agreeing(module: Module) -> Module:
 def _turned(op: Op) -> tuple[Linear, Linear] | None:
     """The linear layout on one side of a transposition of two dimensions, where an accumulator or operand is
     on the other, and the one that this is, transposed; None for another operation."""
-    source, result = op.operands[0].type, op.result.type
-    if not (isinstance(source, Tensor) and isinstance(result, Tensor) and len(result.shape) == 2):
-        return None
-    for one, other in ((source, result), (result, source)):
+    for one, other in _both_ways(op):
         spread = _of_mma(other.encoding) if isinstance(one.encoding, Linear) else None
         found = distribution(spread, other.shape) if spread else None
         if isinstance(one.encoding, Linear) and found is not None and not found.repeats:
@@ -90,11 +87,16 @@ def _turned(op: Op) -> tuple[Linear, Linear] | None:
 
 def _linear_sides(op: Op) -> Iterator[tuple[Linear, Linear]]:
     """Both linear layouts of a transposition of two dimensions, in both orders."""
+    for one, other in _both_ways(op):
+        if isinstance(one.encoding, Linear) and isinstance(other.encoding, Linear):
+            yield one.encoding, other.encoding
+
+
+def _both_ways(op: Op) -> Iterator[tuple[Tensor, Tensor]]:
+    """The tiles on both sides of a transposition, in both orders; none unless it is of two dimensions."""
     source, result = op.operands[0].type, op.result.type
     if isinstance(source, Tensor) and isinstance(result, Tensor) and len(result.shape) == 2:
-        one, other = source.encoding, result.encoding
-        if isinstance(one, Linear) and isinstance(other, Linear):
-            yield from ((one, other), (other, one))
+        yield from ((source, result), (result, source))
 
 
 def _transposed(layout: Linear) -> Linear:
