@@ -331,17 +331,16 @@ def test_uninstall(kernels: Any) -> None:
 # --- torch.compile ----------------------------------------------------------------------------------------
 
 
-def test_kernels_of_inductor(kernels: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_kernels_of_inductor(kernels: Any) -> None:
     """They are launched through Twill; nothing is built for them here, which would take minutes."""
     import torch
     import torch._inductor.config
 
-    monkeypatch.setattr(torch._inductor.config, "compile_threads", 1)
-    monkeypatch.setattr(torch._inductor.config, "fx_graph_cache", False)
     twill.triton.install(compile="cached")
     torch._dynamo.reset()
     options = {"max_autotune": True, "max_autotune_gemm_backends": "TRITON"}
     a, b = half(1024, 512), half(512, 2048)
-    found = torch.compile(lambda a, b: torch.relu(a @ b), options=options)(a, b)
+    with torch._inductor.config.patch(compile_threads=1, fx_graph_cache=False):
+        found = torch.compile(lambda a, b: torch.relu(a @ b), options=options)(a, b)
     close(found, torch.relu(a.float() @ b.float()))
     assert any("triton" in row.kernel and "not been built" in row.reason for row in twill.triton.report())
