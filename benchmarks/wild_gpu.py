@@ -11,15 +11,22 @@ table `CASES`, as benchmarks/launches/cases.py has: by the name of a kernel, its
 deviation of normal numbers or a function of the size), `grid`, and where wanted `time` (False: values only),
 `tolerance`, `pointers` (arrays of addresses: by argument, the arrays) and `descriptors` (made by the host: by
 argument, the array, its shape and the block). Both kernels start from the same memory; whatever either has
-written is compared. Times are medians of rounds in random order with a flushed L2.
+written is compared. Times are medians of rounds in random order with a flushed L2. Each kernel runs in a
+process of its own, which ends with it; one process at a time uses the GPU, others start meanwhile.
 """
 
+import fcntl
 import importlib.util
 import json
 import random
 import re
+import signal
+import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
@@ -33,6 +40,8 @@ from benchmarks.cubins import Binary, TensorMap, write
 STAGES = (3, 4)
 """With which Triton compiles a kernel; the faster one counts."""
 ROUNDS, WARM = 9, 2
+PATIENCE = 40
+"""Seconds for one launch of both, with its arrays and times."""
 SLEEP = 1_500_000
 """Cycles that the GPU waits while the host prepares a launch."""
 TOLERANCE = 1e-2
@@ -82,16 +91,53 @@ def compiled(snapshot: Path, folder: Path, stages: int) -> None:
 @click.argument("builds", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("cases", type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.argument("out", type=click.Path(dir_okay=False, path_type=Path))
-def measure(builds: Path, cases: Path, out: Path) -> None:
+@click.option("--jobs", default=8, show_default=True, help="Kernels that are prepared at the same time.")
+def measure(builds: Path, cases: Path, out: Path, jobs: int) -> None:
     """Compare values and times of every case that has a build."""
     table = launches(cases)
-    with out.open("w", encoding="utf-8") as file:
-        for folder in sorted(path.parent for path in builds.glob("*/kernel.so")):
-            for case in table.get(folder.name, ()):
-                found = json.dumps({"name": folder.name, "case": case["label"], **tried(folder, case)})
-                file.write(found + "\n")
-                file.flush()
-                click.echo(found)
+    folders = (path.parent for path in sorted(builds.glob("*/kernel.so")))
+    with ThreadPoolExecutor(jobs) as pool, out.open("w", encoding="utf-8") as file:
+        for found in pool.map(partial(apart, cases), (one for one in folders if one.name in table)):
+            file.write(found)
+            file.flush()
+            click.echo(found, nl=False)
+
+
+def apart(cases: Path, folder: Path) -> str:
+    """Lines of a kernel's launches, measured in another process."""
+    command = (sys.executable, __file__, "launch", str(folder), str(cases))
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode == 0:
+        return done.stdout
+    said = (done.stderr.strip().splitlines() or [""])[-1]
+    ended = f"not done within {PATIENCE} s" if done.returncode == -signal.SIGALRM else said
+    lost = {"name": folder.name, "case": "", "refused": ended or f"ended by signal {-done.returncode}"}
+    return done.stdout + json.dumps(lost) + "\n"
+
+
+@main.command("launch", hidden=True)
+@click.argument("folder", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("cases", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+def launched(folder: Path, cases: Path) -> None:
+    """Print a line for each launch of a kernel."""
+    import torch
+
+    torch.cuda.init()
+    for case in launches(cases)[folder.name]:
+        with alone(folder.parent / "gpu.lock"):
+            found = tried(folder, case)
+        click.echo(json.dumps({"name": folder.name, "case": case["label"], **found}))
+        sys.stdout.flush()
+
+
+@contextmanager
+def alone(lock: Path) -> Iterator[None]:
+    """With the GPU, for so long at most; a launch that does not end takes its process with it."""
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        signal.alarm(PATIENCE)
+        yield
+        signal.alarm(0)
 
 
 # --- the report -------------------------------------------------------------------------------------------
