@@ -86,8 +86,7 @@ def rows_packed(shape: Sequence[int], tile: Sequence[int], number_bits: int = 4)
 
 def dequantized(shape: Sequence[int], tile: Sequence[int]) -> Case:
     n = shape[1]
-    strides = {"stride_scales_g": n, "stride_zeros_g": n // 8, "groupsize": GROUP}
-    return having(rows_packed(shape, tile), **strides)
+    return having(rows_packed(shape, tile), stride_scales_g=n, stride_zeros_g=n // 8, groupsize=GROUP)
 
 
 def gptq(shape: Sequence[int], tile: Sequence[int], number_bits: int = 4) -> Case:
