@@ -171,7 +171,8 @@ def squared(shape: Sequence[int], tile: Sequence[int]) -> Case:
 
 
 def described_groups(sizes: Sequence[int], n: int = 2048, k: int = 4096) -> Case:
-    """Rows by group, each with its own B, by descriptors; the last rows of a group by addresses."""
+    """Rows by group, each with its own B, by descriptors. Blocks at a group's end are stored by addresses, in
+    an array of their own here: a kernel may rely on arrays that do not overlap."""
     m, groups = sum(sizes), len(sizes)
     one = case(
         f"{m} rows",
@@ -179,6 +180,7 @@ def described_groups(sizes: Sequence[int], n: int = 2048, k: int = 4096) -> Case
         {"M": m},
         a=("bf16", m * k, 0.5),
         b=("bf16", groups * k * n, 0.5),
+        c=("bf16", m * n, "zeros"),
         C=("bf16", m * n, "zeros"),
         offs=("i32", groups, given([sum(sizes[: i + 1]) for i in range(groups)])),
     )
@@ -186,7 +188,7 @@ def described_groups(sizes: Sequence[int], n: int = 2048, k: int = 4096) -> Case
         one,
         a_desc=("a", (m, k), (128, 64)),
         b_desc=("b", (groups * k, n), (64, 128)),
-        c_desc=("C", (m, n), (128, 128)),
+        c_desc=("c", (m, n), (128, 128)),
     )
 
 
