@@ -1,0 +1,42 @@
+# pyright: basic, reportMissingImports=false
+"""The launches of kernels off the list of reports/wild.md, that `python benchmarks/wild_gpu.py measure BUILDS
+benchmarks/launches/others/cases.py OUT` compares.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.launches.arrays import Case
+from benchmarks.launches.others import (
+    adapters,
+    convolutions,
+    delta,
+    dense,
+    every_key,
+    linear,
+    pages,
+    quantized,
+    routes,
+    sparse,
+    states,
+    symmetric,
+    various,
+)
+
+TOPICS = (
+    adapters,
+    convolutions,
+    delta,
+    dense,
+    every_key,
+    linear,
+    pages,
+    quantized,
+    routes,
+    sparse,
+    states,
+    symmetric,
+    various,
+)
+CASES: Mapping[str, Sequence[Case]] = {
+    name: launches for topic in TOPICS for name, launches in topic.CASES.items()
+}
