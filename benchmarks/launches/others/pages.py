@@ -433,7 +433,7 @@ CASES: Mapping[str, Sequence[Case]] = {
         chosen_blocks(LONG, 128, 64, 1),
         ragged(chosen_blocks(ODD, 128, 64, 1, 10)),
     ),
-    "svg_dynamic": (clustered(1, 8, 16384, 0.15), ragged(clustered(1, 2, 1008, 0.15))),
+    "svg_dynamic": (clustered(1, 4, 16384, 0.15), ragged(clustered(1, 2, 1008, 0.15))),
     "vllm_decode_bf16": (decoded((4000,) * 64, 64, "bf16"), ragged(decoded(ODD, 64, "bf16"))),
     "vllm_decode_fp8": (decoded((4000,) * 64, 128, "f8", 8), ragged(decoded(ODD, 128, "f8", 8))),
     "vllm_int4_3d": (packed(*PARTS), ragged(packed(SHORT, EARLIER))),
