@@ -2,6 +2,7 @@
 copy goes."""
 
 import re
+from math import prod
 from pathlib import Path
 
 import pytest
@@ -320,6 +321,50 @@ def test_copies_with_constant_distances_go_where_tma_would_put_them(
             assert eval(_python(_named(some.point)), {}, {**here, "at": _pair}) == wanted[to]
 
 
+CROSSED = [
+    ((32, 128), True, 128, 128),
+    ((16, 128), True, 64, 128),
+    ((64, 64), False, 128, 256),
+    ((8, 64), True, 32, 32),
+    ((64, 32), True, 128, 64),
+]
+
+
+@pytest.mark.parametrize(("shape", "transposed", "line", "threads"), CROSSED)
+def test_copies_across_rows_fill_sectors_and_all_banks(
+    shape: tuple[int, int], transposed: bool, line: int, threads: int
+) -> None:
+    """Each element goes where copies along rows put it; a warp copies eight elements that follow one another
+    in global memory of each of four lines, to 32 different banks."""
+    tensor = SlotTensor(
+        "x", shape, Scalar("f32"), NvmmaShared(line, transposed, 32, False), 0, 4 * prod(shape)
+    )
+    form = linear(Tensor(shape, Scalar("f32")), threads)
+    along, across = (
+        copied("0", copy_places(tensor, 4, form, crosses), _named, lambda one: "true")
+        for crosses in (False, True)
+    )
+    executed = [_executed(across, thread, threads) for thread in range(threads)]
+    plain = {at: to for thread in range(threads) for to, at in _executed(along, thread, threads)}
+    assert {at: to for made in executed for to, at in made} == plain
+    assert len(plain) == prod(shape)
+    kept, names = copies(tensor, 4, form, crosses=True), {"int32_t": int, "swizzle": _swizzle, "at": _pair}
+    assert kept is not None
+    for thread in range(threads):
+        here = names | {"thread.index": thread}
+        for name, value in re.findall(r"(row_|chunk_) = ([^,;]*)", kept.place[0]):
+            here[name] = eval(_python(value).replace("thread.index", str(thread)), {}, {})
+        for i in range(kept.count):
+            start = _python(kept.starts[i % len(kept.starts)])
+            to = eval(start, {}, here) + i // len(kept.starts) * kept.step
+            assert to == plain[eval(_python(_named(kept.point)), {}, here | {"i_": i})]
+    for warp in range(threads // 32):
+        for one in zip(*executed[32 * warp : 32 * warp + 32], strict=True):
+            assert {to // 4 % 32 for to, _ in one} == set(range(32))
+            lines = [at[::-1] if not transposed else at for _, at in one]
+            assert len({(line, place // 8) for line, place in lines}) == 4
+
+
 def test_equal_rows_are_copied_once() -> None:
     """Eight rows of numbers that hold eight rows of four bits each: an eighth of the tile is copied, to rows
     that lie one behind the other."""
@@ -371,7 +416,7 @@ def _executed(lines: list[str], thread: int, threads: int = 64) -> list[tuple[in
     """Runs the loop of one thread: where each copy goes, and row and column of its first element."""
     text = " ".join(lines)
     count = int(re.findall(r"i_ < (\d+);", text)[0])
-    call = re.findall(r"cp_async<16>\((.*), at\((.*)\), true\);", text)
+    call = re.findall(r"cp_async<\d+>\((.*), at\((.*)\), true\);", text)
     assert len(call) == 1
     found = list[tuple[int, tuple[int, int]]]()
     for i in range(count):

@@ -16,6 +16,7 @@ from twill.ir.loop import Op
 from twill.ir.shared_places import places
 from twill.ops.c import c_type
 from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, summed, unsigned, varies
+from twill.targets.cuda.crossing import ELEMENT, Crossing, crossing
 from twill.targets.cuda.expressions import atom, bare, needed, plus, times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
@@ -52,14 +53,18 @@ class Copies:
     """Which threads have a copy; empty where all do."""
     axis: int = 0
     """Of the tile, from one row of copies to the next."""
+    crossing: Crossing | None = None
+    """Of copies whose lanes do not follow one another along rows."""
 
     @property
     def place(self) -> list[str]:
         """The declarations of `row_` and `chunk_`."""
-        return [
-            f"[[maybe_unused]] const uint32_t row_ = thread.index / {self.per},"
-            f" chunk_ = thread.index % {self.per};"
-        ]
+        row, chunk = (
+            self.crossing.here
+            if self.crossing
+            else (f"thread.index / {self.per}", f"thread.index % {self.per}")
+        )
+        return [f"[[maybe_unused]] const uint32_t row_ = {bare(row)}, chunk_ = {bare(chunk)};"]
 
     def loop(self, body: str, before: Sequence[str] = ()) -> list[str]:
         """`body` for each copy, behind what all threads execute `before` it."""
@@ -70,10 +75,11 @@ class Copies:
         return [UNROLL, f"{head}{{", *(f"    {line}" for line in (*before, f"{guard}{body}")), "}"]
 
 
-def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
+def copies(tensor: SlotTensor, vector: int, form: Fragment, crosses: bool = False) -> Copies | None:
     """How the threads of `form` share the copies of a tile of rows and columns, so that the addresses of one
-    thread's copies differ by constants; None where they do not. Raises ValueError for a tile that is not as
-    the tensor core reads it."""
+    thread's copies differ by constants; None where they do not. The rows of one that `crosses` those of
+    global memory are divided among lanes as `crossing` says. Raises ValueError for a tile that is not as the
+    tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     if form.axes != (0, 1):
         return _vector(tensor, vector, form) if plain else None
@@ -89,6 +95,8 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
         return None
     per, threads = tile.columns // tile.room * size // vector, form.threads
     total = tile.rows * per
+    if crosses and not plain and total // threads <= WORD and (lanes := crossing(tile.rows, per, threads)):
+        return _crossing(tile, per, lanes, form)
     if threads % per or total % threads or total // threads > WORD:
         return None
     down, count = threads // per, total // threads
@@ -101,6 +109,19 @@ def copies(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     starts = tuple(_start(tile, down * i, vector, plain) for i in range(min(period, count)))
     step = down * period * tile.width
     return Copies(count, vector, point, per, starts, step, axis=int(tile.transposed))
+
+
+def _crossing(tile: Shared, per: int, lanes: Crossing, form: Fragment) -> Copies:
+    """Of a tile whose rows cross those of global memory."""
+    count, period = tile.rows * per // form.threads, lanes.period
+    row = f"(row_ + {lanes.down} * (i_ / {period}))" if count > period else "row_"
+    column = f"(chunk_ + {lanes.apart} * (i_ % {period}))" if period > 1 else "chunk_"
+    at = (column, row) if tile.transposed else (row, column)
+    starts = tuple(
+        _start(tile, 0, ELEMENT, plain=False, chunk=plus("chunk_", lanes.apart * i)) for i in range(period)
+    )
+    point, step = Point(form, "i_", at), lanes.down * tile.width
+    return Copies(count, ELEMENT, point, per, starts, step, axis=int(tile.transposed), crossing=lanes)
 
 
 def _vector(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
@@ -116,13 +137,13 @@ def _vector(tensor: SlotTensor, vector: int, form: Fragment) -> Copies | None:
     return Copies(count, vector, point, 1, (f"thread.index * {vector}",), threads * vector, guard)
 
 
-def _start(tile: Shared, down: int, vector: int, plain: bool) -> str:
+def _start(tile: Shared, down: int, vector: int, plain: bool, chunk: str = "chunk_") -> str:
     if plain:
         return f"thread.index * {vector}"
     row, apart = plus("row_", down), vector * tile.room
     line = tile.width // apart
-    inside = f"swizzle<{tile.width}>({atom(row)} * {tile.width} + chunk_ % {line} * {apart})"
-    return inside if tile.boxes == 1 else f"chunk_ / {line} * {tile.box} + {inside}"
+    inside = f"swizzle<{tile.width}>({atom(row)} * {tile.width} + {atom(chunk)} % {line} * {apart})"
+    return inside if tile.boxes == 1 else f"{atom(chunk)} / {line} * {tile.box} + {inside}"
 
 
 # --- before the loop --------------------------------------------------------------------------------------
@@ -212,7 +233,7 @@ def _offset(found: Copies, offset: Offset, variable: str, lean: bool) -> _Variab
         return None
     count = found.count if any(map(varies, texts)) else 1
     number, value = unsigned(offset.bits), summed(texts, offset.bits)
-    if lean and count > 2 and offset.linear:
+    if lean and count > 2 and offset.linear and not found.crossing:
         first, second = (sub(r"\bi_\b", each, value) for each in ("0u", "1u"))
         computed = (f"{variable}[0] = {first};", f"{variable}[1] = {second} - {variable}[0];")
         read = f"{variable}[0] + i_ * {variable}[1]"

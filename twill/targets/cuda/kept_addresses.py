@@ -10,6 +10,7 @@ from twill.ir.loop import Op, Tensor
 from twill.ir.statements import Pipelined, ProducerLoad, TileLoad, walk
 from twill.targets.cuda.address_analysis import Analysis
 from twill.targets.cuda.copies import Hoisted, copies, hoisted
+from twill.targets.cuda.crossing import crosses
 from twill.targets.cuda.elements import refuse
 from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.fragments import linear, numbered
@@ -77,7 +78,8 @@ def _kept_of_copy(
     if of_equal_numbers(emitter, op, tensor):
         return None
     try:
-        found = copies(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
+        form = linear(op.result.type, 32 * emitter.group.warps)
+        found = copies(tensor, load.vector, form, crosses(emitter.program.function, op, tensor, load.vector))
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
     if found is None:

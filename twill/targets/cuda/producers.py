@@ -10,6 +10,7 @@ from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad
 from twill.ops.table import role
 from twill.targets.cuda.barriers import fenced_by_producer
 from twill.targets.cuda.copies import copied as copied_in_loop
+from twill.targets.cuda.crossing import crosses
 from twill.targets.cuda.elements import refuse, sequence
 from twill.targets.cuda.emitter import (
     FIRST,
@@ -33,7 +34,7 @@ from twill.targets.cuda.row_numbers import Passed, Rows, passed, rows
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import Shared, addressed, boxed
 from twill.targets.cuda.through_shared import write_tile
-from twill.targets.cuda.tile_copies import copied, copy, copy_places, filling_text
+from twill.targets.cuda.tile_copies import Places, copied, copy, copy_places, filling_text
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.dataflow import into_shared
@@ -268,9 +269,16 @@ def _rows(emitter: Emitter, load: TileLoad, op: Op, tensor: SlotTensor) -> Rows 
         return None
     if (kept := emitter.kept.get(op.index)) is not None:
         found = kept.copies
-        return None if found.guard else rows(found.point, found.axis, found.per, found.count)
-    places = copy_places(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
-    return rows(places.one, places.axis, places.per, places.count)
+        shared = not found.guard and not found.crossing
+        return rows(found.point, found.axis, found.per, found.count) if shared else None
+    places = _places(emitter, load, op, tensor)
+    return None if places.crossing else rows(places.one, places.axis, places.per, places.count)
+
+
+def _places(emitter: Emitter, load: TileLoad, op: Op, tensor: SlotTensor) -> Places:
+    assert isinstance(op.result.type, Tensor)
+    form = linear(op.result.type, 32 * emitter.group.warps)
+    return copy_places(tensor, load.vector, form, crosses(emitter.program.function, op, tensor, load.vector))
 
 
 def _copied(
@@ -285,7 +293,7 @@ def _copied(
         return [_number_copied(scope, op, load.vector, slot)]
     pointers = scope.elements(op.operands[0])
     mask = scope.elements(op.operands[1]) if len(op.operands) > 1 else None
-    places = copy_places(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
+    places = _places(emitter, load, op, tensor)
     other = filling_text(emitter.program.function, op)
     return copied(slot, places, pointers, mask, other, *([numbers.used] if numbers else []))
 

@@ -12,6 +12,7 @@ from twill.ir.shared_places import run
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import filling
 from twill.ops.values import bits_of, element
+from twill.targets.cuda.crossing import Crossing, crossing
 from twill.targets.cuda.expressions import times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Elements, Point
@@ -52,6 +53,8 @@ class Places:
     """Of the tile, from one row of copies to the next."""
     row: str
     column: str
+    crossing: Crossing | None = None
+    """Of copies whose lanes do not follow one another along rows."""
 
     @property
     def all(self) -> int:
@@ -70,13 +73,16 @@ class Places:
             return f"to_ + {byte_of(tile, self.row, self.column)}"
         if self.plain:
             return f"to_ + v_ * {self.vector}"
-        byte = tile.byte(f"v_ % {self.per} * {self.vector}")
+        byte = tile.byte(
+            f"{self.crossing.of('v_')[1] if self.crossing else f'v_ % {self.per}'} * {self.vector}"
+        )
         inside = f"{self.row} * {tile.width} + {byte} % {tile.width}"
         return f"to_ + {byte} / {tile.width} * {tile.box} + swizzle<{tile.width}>({inside})"
 
 
-def copy_places(tensor: SlotTensor, vector: int, form: Fragment) -> Places:
-    """Where copies of `vector` bytes go that the threads of `form` make. Raises ValueError for a tile that is
+def copy_places(tensor: SlotTensor, vector: int, form: Fragment, crosses: bool = False) -> Places:
+    """Where copies of `vector` bytes go that the threads of `form` make; the rows of a tile that `crosses`
+    those of global memory are divided among lanes as `crossing` says. Raises ValueError for a tile that is
     not as the tensor core reads it."""
     size, plain = bits(tensor.dtype) // 8, tensor.encoding is None
     line = tensor.shape[-1] * size
@@ -84,10 +90,11 @@ def copy_places(tensor: SlotTensor, vector: int, form: Fragment) -> Places:
     tile = rows if plain else addressed("to_", tensor)
     vector = min(vector, run(tile.places) * size) if tile.places else vector
     per = tile.columns // tile.room * size // vector
-    row, column = f"(v_ / {per})", f"(v_ % {per} * {vector // size})"
+    lanes = crossing(tile.rows, per, form.threads) if crosses and not plain and not tile.places else None
+    row, column = lanes.of("v_") if lanes else (f"(v_ / {per})", f"(v_ % {per} * {vector // size})")
     at = (column, row) if tile.transposed else (times(row, tensor.repeated), column)
     one = Point(form, "i_", at if form.axes == (0, 1) else (f"(v_ * {vector // size})",) * 2)
-    return Places(tile, plain, vector, per, one, int(tile.transposed), row, column)
+    return Places(tile, plain, vector, per, one, int(tile.transposed), row, column, lanes)
 
 
 def copied(
