@@ -249,6 +249,24 @@ struct Convert : Plain {
 };
 __device__ uint32_t wide_e4m3(float low, float high) { return pack_e4m3(low, high); }
 
+/// Makes the tile's 64 f16 elements of a thread from e4m3, two at a time; repeats depend through the bits.
+struct Unpack : Plain {
+    static __device__ void run(const Site& site, int repeats) {
+        uint32_t x[HELD / 2];
+#pragma unroll
+        for (int i = 0; i < HELD / 2; ++i) x[i] = uint32_t(site.zero) + i + threadIdx.x;
+        for (int r = 0; r < repeats; ++r) {
+#pragma unroll
+            for (int i = 0; i < HELD / 2; ++i)
+                asm volatile("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(x[i]) : "h"(uint16_t(x[i])));
+        }
+        float kept[HELD / 2];
+#pragma unroll
+        for (int i = 0; i < HELD / 2; ++i) kept[i] = __uint_as_float(x[i]);
+        keep(site, kept);
+    }
+};
+
 /// Row maximum or sum of a 64 x 2*Held tile: two rows a thread, then two shuffles in the quad; repeats depend.
 template <int Held, bool Sum>
 struct Reduce : Plain {
@@ -474,6 +492,7 @@ void report_elementwise(const Bench& bench) {
     report_groups<Convert<pack_f16>>(bench, "convert_f16", tile);
     report_groups<Convert<pack_bf16>>(bench, "convert_bf16", tile);
     report_groups<Convert<wide_e4m3>>(bench, "convert_e4m3", tile);
+    report_groups<Unpack>(bench, "unpack_e4m3", tile);
     report_groups<StoreMatrix>(bench, "store_matrix", tile);
     report_groups<LoadMatrix>(bench, "load_matrix", tile);
 }

@@ -129,6 +129,7 @@ NUMBERS = (
     _rate("costs.imul", "fma", "integer_multiply"),
     _rate("costs.narrow", "alu", "convert_bf16", "default"),
     _rate("costs.fp8", "alu", "convert_e4m3"),
+    _rate("costs.fp8_unpack", "alu", "unpack_e4m3"),
     _rate("costs.special", "sfu", "exp2"),
     _rate("costs.round", "sfu", "floor"),
     _rate("costs.exp2_polynomial", "fma", "exp2_polynomial"),

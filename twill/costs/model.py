@@ -113,22 +113,18 @@ def costs(graph: Graph, machine: Machine, overrides: Overrides = Overrides()) ->
 
 
 def extremes(graph: Graph, machine: Machine) -> tuple[Problem, Problem]:
-    """The problem with a tensor core that never works, and with one that always does."""
-    idle, busy = (
-        _Costing(graph, contention.under_contention(machine, part), Overrides()).problem()
-        for part in (0.0, 1.0)
-    )
-    return idle, busy
+    """The problem with a tensor core that never works, and with one that always does; the same where its MMAs
+    are those of warps."""
+    idle = _Costing(graph, machine, Overrides())
+    busy = _Costing(graph, contention.under_contention(machine, 1.0), Overrides()) if idle.beside else idle
+    return idle.problem(), busy.problem()
 
 
 def _costing(graph: Graph, machine: Machine, overrides: Overrides) -> "_Costing":
     """How much the tensor core can work at best is found from the costs while it is idle."""
     idle = _Costing(graph, machine, overrides)
-    busy = (
-        contention.load((made.operation for made in idle.costs.values()), machine)
-        if overrides.contention
-        else 0.0
-    )
+    operations = [made.operation for made in idle.costs.values()]
+    busy = contention.load(operations, idle.beside, machine) if overrides.contention else 0.0
     return _Costing(graph, contention.under_contention(machine, busy), overrides) if busy else idle
 
 
@@ -185,6 +181,11 @@ class _Costing:
         return edge.kind == "waw" and not edge.distance and stores and not divided
 
     # --- checks --------------------------------------------------------------------------------------------
+
+    @property
+    def beside(self) -> frozenset[str]:
+        """What is executed while its group goes on."""
+        return frozenset(name for name, made in self.charges.items() if made.asynchronous)
 
     def _check_ids(self) -> None:
         known = [node.id for node in self.graph.nodes]

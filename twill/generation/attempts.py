@@ -209,7 +209,7 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     if residency is None or walks(first) or most <= first.program.resident_blocks:
         return first
     now = first.of_sm()
-    alone = min(most, _computing(first))
+    alone = min(most, computing(first) * first.program.resident_blocks)
     best = _without_passing(first, residency, now, attempt, alone)
     if best[0] is first and (trips := short(first)):
         best = _without_division(first, residency, trips, attempt, alone)
@@ -326,10 +326,9 @@ def _each_alone(first: Attempt, residency: Residency, blocks: int) -> tuple[Case
     return _limited(first, blocks, len(granted) - len(wide) + 1, registers)
 
 
-def _computing(first: Attempt) -> int:
-    """Groups of an SM that compute."""
-    wide = [group for group in thread_block.granted(first.loops) if not thread_block.only_moves(group)]
-    return len(wide) * first.program.resident_blocks
+def computing(first: Attempt) -> int:
+    """Groups of a thread block that compute."""
+    return sum(not thread_block.only_moves(group) for group in thread_block.granted(first.loops))
 
 
 def walks(first: Attempt) -> bool:

@@ -17,12 +17,12 @@ from dataclasses import replace
 from twill import whatif
 from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
-from twill.generation.attempts import Attempt, short_loops, walks
+from twill.generation.attempts import Attempt, computing, short_loops, walks
 from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
 from twill.ir.schedule import WARPGROUP
-from twill.simulate.predict import block_time, busy
+from twill.simulate.predict import block_time, busy, shared
 from twill.targets import target
 
 CLEARLY = 1.04
@@ -49,9 +49,8 @@ def multistage(
         return first
     if (written := narrow()) and (other := _narrow(written, attempt)):
         return other
-    try:
-        other = attempt(first.cases)
-    except TwillError:
+    other = _loading(first, attempt)
+    if other is None:
         return first
     trips = short_loops(first)
     before, after = _time(first, trips), _time(other, trips)
@@ -63,6 +62,24 @@ def multistage(
     cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
     note = f"the group that computes loads too: {what} {cycles}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _loading(first: Attempt, attempt: Lowering) -> Attempt | None:
+    """The kernel whose group that computes loads too: with the schedules that there are, or, where several
+    groups compute and leave an SM idle, with those of one group. None where it can not be lowered so."""
+    machine = first.loops[0].machine
+    try:
+        return attempt(first.cases)
+    except TwillError:
+        if computing(first) < FEWEST or not machine.residency:
+            return None
+    if first.of_sm() <= machine.residency.idle * shared(first.loops, list(map(busy, first.loops))):
+        return None
+    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in first.cases)
+    try:
+        return attempt(tuple(alone))
+    except TwillError:
+        return None
 
 
 def _narrow(written: Sequence[Case], attempt: Lowering) -> Attempt | None:

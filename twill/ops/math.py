@@ -269,10 +269,22 @@ _COSTS: Mapping[str, str] = {
 """The operation that a function of float32 costs as, where that is known: most are polynomials."""
 
 
+UNPACKING = "tt.fp_to_fp from 8 to 16 bits"
+"""What a cast from float8 to float16 costs as: one instruction makes two elements, where casts to float8 take
+one for each."""
+
+
 def costed_as(op: Op) -> str:
     """The operation whose cost an operation has: its own, of a function of libdevice that of its like."""
+    if op.name == "tt.fp_to_fp" and _unpacks(op):
+        return UNPACKING
     symbol = str(op.attributes.get("symbol")) if op.name == "tt.extern_elementwise" else ""
     return _COSTS.get(symbol, op.name)
+
+
+def _unpacks(op: Op) -> bool:
+    source, result = element(op.operands[0].type), element(op.result.type)
+    return source.startswith("f8") and result == "f16"
 
 
 def _known(op: Op) -> tuple[str, Function]:
