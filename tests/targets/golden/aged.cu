@@ -77,19 +77,23 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                 }
                 channel_x_23.producer_commit(count_x_23);
                 // cycle 62, stage 0: load x_21 (tests/kernels/ttgir/aged.sm90.ttgir:42:15)
-                channel_x_21.producer_acquire(count_x_21);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_21.full(count_x_21), 8192);
-                    {
-                        tma_load(channel_x_21.slot(count_x_21), &map_x_21, channel_x_21.full(count_x_21), int32_t(0), int32_t(int32_t(0)));
+                if (thread.warp == 0) {
+                    channel_x_21.producer_acquire(count_x_21);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_21.full(count_x_21), 8192);
+                        {
+                            tma_load(channel_x_21.slot(count_x_21), &map_x_21, channel_x_21.full(count_x_21), int32_t(0), int32_t(int32_t(0)));
+                        }
                     }
                 }
                 // cycle 244, stage 0: load acc_35 (tests/kernels/ttgir/aged.sm90.ttgir:56:17)
-                channel_acc_35.producer_acquire(count_acc_35);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_acc_35.full(count_acc_35), 8192);
-                    {
-                        tma_load(channel_acc_35.slot(count_acc_35), &map_acc_35, channel_acc_35.full(count_acc_35), int32_t(0), int32_t(int32_t(0)));
+                if (thread.warp == 0) {
+                    channel_acc_35.producer_acquire(count_acc_35);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_acc_35.full(count_acc_35), 8192);
+                        {
+                            tma_load(channel_acc_35.slot(count_acc_35), &map_acc_35, channel_acc_35.full(count_acc_35), int32_t(0), int32_t(int32_t(0)));
+                        }
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -113,19 +117,23 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     }
                     channel_x_23.producer_commit(count_x_23 + i);
                     // cycle 62, stage 0: load x_21 (tests/kernels/ttgir/aged.sm90.ttgir:42:15)
-                    channel_x_21.producer_acquire(count_x_21 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 8192);
-                        {
-                            tma_load(channel_x_21.slot(count_x_21 + i), &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                    if (thread.warp == 0) {
+                        channel_x_21.producer_acquire(count_x_21 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 8192);
+                            {
+                                tma_load(channel_x_21.slot(count_x_21 + i), &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            }
                         }
                     }
                     // cycle 244, stage 0: load acc_35 (tests/kernels/ttgir/aged.sm90.ttgir:56:17)
-                    channel_acc_35.producer_acquire(count_acc_35 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_acc_35.full(count_acc_35 + i), 8192);
-                        {
-                            tma_load(channel_acc_35.slot(count_acc_35 + i), &map_acc_35, channel_acc_35.full(count_acc_35 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                    if (thread.warp == 0) {
+                        channel_acc_35.producer_acquire(count_acc_35 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_acc_35.full(count_acc_35 + i), 8192);
+                            {
+                                tma_load(channel_acc_35.slot(count_acc_35 + i), &map_acc_35, channel_acc_35.full(count_acc_35 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            }
                         }
                     }
                 }

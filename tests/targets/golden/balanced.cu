@@ -64,11 +64,13 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                 }
                 channel_x_19.producer_commit(count_x_19);
                 // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                channel_y_25.producer_acquire(count_y_25);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_y_25.full(count_y_25), 8192);
-                    {
-                        tma_load(channel_y_25.slot(count_y_25), &map_y_25, channel_y_25.full(count_y_25), int32_t(0), int32_t(int32_t(0)));
+                if (thread.warp == 0) {
+                    channel_y_25.producer_acquire(count_y_25);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_y_25.full(count_y_25), 8192);
+                        {
+                            tma_load(channel_y_25.slot(count_y_25), &map_y_25, channel_y_25.full(count_y_25), int32_t(0), int32_t(int32_t(0)));
+                        }
                     }
                 }
                 // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
@@ -91,11 +93,13 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                 }
                 channel_x_19.producer_commit(count_x_19 + 1);
                 // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                channel_y_25.producer_acquire(count_y_25 + 1);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_y_25.full(count_y_25 + 1), 8192);
-                    {
-                        tma_load(channel_y_25.slot(count_y_25 + 1), &map_y_25, channel_y_25.full(count_y_25 + 1), int32_t(0), int32_t(int32_t(64)));
+                if (thread.warp == 0) {
+                    channel_y_25.producer_acquire(count_y_25 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_y_25.full(count_y_25 + 1), 8192);
+                        {
+                            tma_load(channel_y_25.slot(count_y_25 + 1), &map_y_25, channel_y_25.full(count_y_25 + 1), int32_t(0), int32_t(int32_t(64)));
+                        }
                     }
                 }
                 // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
@@ -119,11 +123,13 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                     }
                     channel_x_19.producer_commit(count_x_19 + i);
                     // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                    channel_y_25.producer_acquire(count_y_25 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
-                        {
-                            tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                    if (thread.warp == 0) {
+                        channel_y_25.producer_acquire(count_y_25 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
+                            {
+                                tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            }
                         }
                     }
                     // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)
@@ -149,11 +155,13 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
                     }
                     channel_x_19.producer_commit(count_x_19 + i);
                     // cycle 0, stage 0: load y_25 (tests/kernels/ttgir/balanced.sm90.ttgir:52:15)
-                    channel_y_25.producer_acquire(count_y_25 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
-                        {
-                            tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                    if (thread.warp == 0) {
+                        channel_y_25.producer_acquire(count_y_25 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
+                            {
+                                tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(0), int32_t(int32_t((i * 64))));
+                            }
                         }
                     }
                     // cycle 0, stage 0: copy load_15 (tests/kernels/ttgir/balanced.sm90.ttgir:55:13)

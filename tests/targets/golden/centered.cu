@@ -508,23 +508,27 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                 }
                 channel_y_35.producer_commit(count_y_35);
                 // cycle 150, stage 0: load zero_44 (tests/kernels/ttgir/centered.sm90.ttgir:88:18)
-                channel_zero_44.producer_acquire(count_zero_44);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_zero_44.full(count_zero_44), 128);
-                    {
-                        const int32_t scale_ = 0;
-                        int32_t* const zero_ = zeros + scale_;
-                        bulk_load(channel_zero_44.slot(count_zero_44), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44));
+                if (thread.warp == 0) {
+                    channel_zero_44.producer_acquire(count_zero_44);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_zero_44.full(count_zero_44), 128);
+                        {
+                            const int32_t scale_ = 0;
+                            int32_t* const zero_ = zeros + scale_;
+                            bulk_load(channel_zero_44.slot(count_zero_44), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44));
+                        }
                     }
                 }
                 // cycle 248, stage 0: load scale_41 (tests/kernels/ttgir/centered.sm90.ttgir:84:19)
-                channel_scale_41.producer_acquire(count_scale_41);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_scale_41.full(count_scale_41), 64);
-                    {
-                        const int32_t scale_ = 0;
-                        __half* const scale_38_ = scales + scale_;
-                        bulk_load(channel_scale_41.slot(count_scale_41), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41));
+                if (thread.warp == 0) {
+                    channel_scale_41.producer_acquire(count_scale_41);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_scale_41.full(count_scale_41), 64);
+                        {
+                            const int32_t scale_ = 0;
+                            __half* const scale_38_ = scales + scale_;
+                            bulk_load(channel_scale_41.slot(count_scale_41), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41));
+                        }
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -558,23 +562,27 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     }
                     channel_x_29.producer_commit(count_x_29 + i - 1);
                     // cycle 150, stage 0: load zero_44 (tests/kernels/ttgir/centered.sm90.ttgir:88:18)
-                    channel_zero_44.producer_acquire(count_zero_44 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_zero_44.full(count_zero_44 + i), 128);
-                        {
-                            const int32_t scale_ = i * N;
-                            int32_t* const zero_ = zeros + scale_;
-                            bulk_load(channel_zero_44.slot(count_zero_44 + i), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44 + i));
+                    if (thread.warp == 0) {
+                        channel_zero_44.producer_acquire(count_zero_44 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_zero_44.full(count_zero_44 + i), 128);
+                            {
+                                const int32_t scale_ = i * N;
+                                int32_t* const zero_ = zeros + scale_;
+                                bulk_load(channel_zero_44.slot(count_zero_44 + i), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44 + i));
+                            }
                         }
                     }
                     // cycle 248, stage 0: load scale_41 (tests/kernels/ttgir/centered.sm90.ttgir:84:19)
-                    channel_scale_41.producer_acquire(count_scale_41 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_scale_41.full(count_scale_41 + i), 64);
-                        {
-                            const int32_t scale_ = i * N;
-                            __half* const scale_38_ = scales + scale_;
-                            bulk_load(channel_scale_41.slot(count_scale_41 + i), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41 + i));
+                    if (thread.warp == 0) {
+                        channel_scale_41.producer_acquire(count_scale_41 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_scale_41.full(count_scale_41 + i), 64);
+                            {
+                                const int32_t scale_ = i * N;
+                                __half* const scale_38_ = scales + scale_;
+                                bulk_load(channel_scale_41.slot(count_scale_41 + i), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41 + i));
+                            }
                         }
                     }
                 }

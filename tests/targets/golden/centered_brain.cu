@@ -557,23 +557,27 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                 }
                 channel_y_35.producer_commit(count_y_35);
                 // cycle 242, stage 0: load zero_44 (tests/kernels/ttgir/centered_brain.sm90.ttgir:88:18)
-                channel_zero_44.producer_acquire(count_zero_44);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_zero_44.full(count_zero_44), 128);
-                    {
-                        const int32_t scale_ = 0;
-                        int32_t* const zero_ = zeros + scale_;
-                        bulk_load(channel_zero_44.slot(count_zero_44), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44));
+                if (thread.warp == 0) {
+                    channel_zero_44.producer_acquire(count_zero_44);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_zero_44.full(count_zero_44), 128);
+                        {
+                            const int32_t scale_ = 0;
+                            int32_t* const zero_ = zeros + scale_;
+                            bulk_load(channel_zero_44.slot(count_zero_44), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44));
+                        }
                     }
                 }
                 // cycle 356, stage 0: load scale_41 (tests/kernels/ttgir/centered_brain.sm90.ttgir:84:19)
-                channel_scale_41.producer_acquire(count_scale_41);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_scale_41.full(count_scale_41), 64);
-                    {
-                        const int32_t scale_ = 0;
-                        __nv_bfloat16* const scale_38_ = scales + scale_;
-                        bulk_load(channel_scale_41.slot(count_scale_41), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41));
+                if (thread.warp == 0) {
+                    channel_scale_41.producer_acquire(count_scale_41);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_scale_41.full(count_scale_41), 64);
+                        {
+                            const int32_t scale_ = 0;
+                            __nv_bfloat16* const scale_38_ = scales + scale_;
+                            bulk_load(channel_scale_41.slot(count_scale_41), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41));
+                        }
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -590,13 +594,15 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                     }
                     channel_y_35.producer_commit(count_y_35 + i);
                     // cycle 242, stage 0: load zero_44 (tests/kernels/ttgir/centered_brain.sm90.ttgir:88:18)
-                    channel_zero_44.producer_acquire(count_zero_44 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_zero_44.full(count_zero_44 + i), 128);
-                        {
-                            const int32_t scale_ = i * N;
-                            int32_t* const zero_ = zeros + scale_;
-                            bulk_load(channel_zero_44.slot(count_zero_44 + i), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44 + i));
+                    if (thread.warp == 0) {
+                        channel_zero_44.producer_acquire(count_zero_44 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_zero_44.full(count_zero_44 + i), 128);
+                            {
+                                const int32_t scale_ = i * N;
+                                int32_t* const zero_ = zeros + scale_;
+                                bulk_load(channel_zero_44.slot(count_zero_44 + i), zero_ + ((muli_9 + int32_t(0)) % N), 128, channel_zero_44.full(count_zero_44 + i));
+                            }
                         }
                     }
                     // cycle 292, stage 1: copy x_29 (tests/kernels/ttgir/centered_brain.sm90.ttgir:71:15)
@@ -617,13 +623,15 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                     }
                     channel_x_29.producer_commit(count_x_29 + i - 1);
                     // cycle 356, stage 0: load scale_41 (tests/kernels/ttgir/centered_brain.sm90.ttgir:84:19)
-                    channel_scale_41.producer_acquire(count_scale_41 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_scale_41.full(count_scale_41 + i), 64);
-                        {
-                            const int32_t scale_ = i * N;
-                            __nv_bfloat16* const scale_38_ = scales + scale_;
-                            bulk_load(channel_scale_41.slot(count_scale_41 + i), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41 + i));
+                    if (thread.warp == 0) {
+                        channel_scale_41.producer_acquire(count_scale_41 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_scale_41.full(count_scale_41 + i), 64);
+                            {
+                                const int32_t scale_ = i * N;
+                                __nv_bfloat16* const scale_38_ = scales + scale_;
+                                bulk_load(channel_scale_41.slot(count_scale_41 + i), scale_38_ + ((muli_9 + int32_t(0)) % N), 64, channel_scale_41.full(count_scale_41 + i));
+                            }
                         }
                     }
                 }

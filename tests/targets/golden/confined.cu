@@ -131,6 +131,7 @@ confined_tma_kernel(const __grid_constant__ CUtensorMap map_x_39, __half* a, __h
                     warp_mma<__half, 1, 1, 8, 2>(acc_47_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_31[i_] = acc_47_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_39_y_44.consumer_release(position_x_39_y_44);
                 position_x_39_y_44.advance();

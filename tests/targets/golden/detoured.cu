@@ -84,14 +84,16 @@ detoured_tma_kernel(const __grid_constant__ CUtensorMap map_x_11, const __grid_c
             keep(kept_s_31_then0_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: load x_11_y_16 (tests/kernels/ttgir/detoured.sm90.ttgir:49:9)
-                channel_x_11_y_16.producer_acquire(count_x_11_y_16);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_11_y_16.full(count_x_11_y_16), 16384);
-                    {
-                        tma_load(channel_x_11_y_16.slot(count_x_11_y_16), &map_x_11, channel_x_11_y_16.full(count_x_11_y_16), int32_t(0), int32_t(kept_x_11_corner0));
-                    }
-                    {
-                        tma_load(channel_x_11_y_16.slot(count_x_11_y_16) + 8192, &map_y_16, channel_x_11_y_16.full(count_x_11_y_16), int32_t(0), int32_t(kept_y_16_corner0));
+                if (thread.warp == 0) {
+                    channel_x_11_y_16.producer_acquire(count_x_11_y_16);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_11_y_16.full(count_x_11_y_16), 16384);
+                        {
+                            tma_load(channel_x_11_y_16.slot(count_x_11_y_16), &map_x_11, channel_x_11_y_16.full(count_x_11_y_16), int32_t(0), int32_t(kept_x_11_corner0));
+                        }
+                        {
+                            tma_load(channel_x_11_y_16.slot(count_x_11_y_16) + 8192, &map_y_16, channel_x_11_y_16.full(count_x_11_y_16), int32_t(0), int32_t(kept_y_16_corner0));
+                        }
                     }
                 }
                 // cycle 596, stage 0: copy s_31_then0 (tests/kernels/ttgir/detoured.sm90.ttgir:60:15)
@@ -112,22 +114,26 @@ detoured_tma_kernel(const __grid_constant__ CUtensorMap map_x_11, const __grid_c
                 channel_s_31_then0.producer_commit(count_s_31_then0);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load x_11_y_16 (tests/kernels/ttgir/detoured.sm90.ttgir:49:9)
-                    channel_x_11_y_16.producer_acquire(count_x_11_y_16 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_11_y_16.full(count_x_11_y_16 + i), 16384);
-                        {
-                            tma_load(channel_x_11_y_16.slot(count_x_11_y_16 + i), &map_x_11, channel_x_11_y_16.full(count_x_11_y_16 + i), int32_t(0), int32_t(kept_x_11_corner0));
-                        }
-                        {
-                            tma_load(channel_x_11_y_16.slot(count_x_11_y_16 + i) + 8192, &map_y_16, channel_x_11_y_16.full(count_x_11_y_16 + i), int32_t(0), int32_t(kept_y_16_corner0));
+                    if (thread.warp == 0) {
+                        channel_x_11_y_16.producer_acquire(count_x_11_y_16 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_11_y_16.full(count_x_11_y_16 + i), 16384);
+                            {
+                                tma_load(channel_x_11_y_16.slot(count_x_11_y_16 + i), &map_x_11, channel_x_11_y_16.full(count_x_11_y_16 + i), int32_t(0), int32_t(kept_x_11_corner0));
+                            }
+                            {
+                                tma_load(channel_x_11_y_16.slot(count_x_11_y_16 + i) + 8192, &map_y_16, channel_x_11_y_16.full(count_x_11_y_16 + i), int32_t(0), int32_t(kept_y_16_corner0));
+                            }
                         }
                     }
                     // cycle 380, stage 1: load z_25 (tests/kernels/ttgir/detoured.sm90.ttgir:73:9)
-                    channel_z_25.producer_acquire(count_z_25 + i - 1);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_z_25.full(count_z_25 + i - 1), 8192);
-                        {
-                            tma_load(channel_z_25.slot(count_z_25 + i - 1), &map_z_25, channel_z_25.full(count_z_25 + i - 1), int32_t(0), int32_t(kept_z_25_corner0));
+                    if (thread.warp == 0) {
+                        channel_z_25.producer_acquire(count_z_25 + i - 1);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_z_25.full(count_z_25 + i - 1), 8192);
+                            {
+                                tma_load(channel_z_25.slot(count_z_25 + i - 1), &map_z_25, channel_z_25.full(count_z_25 + i - 1), int32_t(0), int32_t(kept_z_25_corner0));
+                            }
                         }
                     }
                     // cycle 596, stage 0: copy s_31_then0 (tests/kernels/ttgir/detoured.sm90.ttgir:60:15)
@@ -148,11 +154,13 @@ detoured_tma_kernel(const __grid_constant__ CUtensorMap map_x_11, const __grid_c
                     channel_s_31_then0.producer_commit(count_s_31_then0 + i);
                 }
                 // cycle 380, stage 1: load z_25 (tests/kernels/ttgir/detoured.sm90.ttgir:73:9)
-                channel_z_25.producer_acquire(count_z_25 + n - 1);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_z_25.full(count_z_25 + n - 1), 8192);
-                    {
-                        tma_load(channel_z_25.slot(count_z_25 + n - 1), &map_z_25, channel_z_25.full(count_z_25 + n - 1), int32_t(0), int32_t(kept_z_25_corner0));
+                if (thread.warp == 0) {
+                    channel_z_25.producer_acquire(count_z_25 + n - 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_z_25.full(count_z_25 + n - 1), 8192);
+                        {
+                            tma_load(channel_z_25.slot(count_z_25 + n - 1), &map_z_25, channel_z_25.full(count_z_25 + n - 1), int32_t(0), int32_t(kept_z_25_corner0));
+                        }
                     }
                 }
             }

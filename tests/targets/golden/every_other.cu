@@ -289,11 +289,13 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                 }
                 channel_pairs_22.producer_commit(count_pairs_22);
                 // cycle 178, stage 0: load acc_23 (tests/kernels/ttgir/every_other.sm90.ttgir:61:17)
-                channel_acc_23.producer_acquire(count_acc_23);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_acc_23.full(count_acc_23), 8192);
-                    {
-                        tma_load(channel_acc_23.slot(count_acc_23), &map_b_desc_3, channel_acc_23.full(count_acc_23), 0, muli_3);
+                if (thread.warp == 0) {
+                    channel_acc_23.producer_acquire(count_acc_23);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_acc_23.full(count_acc_23), 8192);
+                        {
+                            tma_load(channel_acc_23.slot(count_acc_23), &map_b_desc_3, channel_acc_23.full(count_acc_23), 0, muli_3);
+                        }
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -315,11 +317,13 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                     }
                     channel_pairs_22.producer_commit(count_pairs_22 + i);
                     // cycle 178, stage 0: load acc_23 (tests/kernels/ttgir/every_other.sm90.ttgir:61:17)
-                    channel_acc_23.producer_acquire(count_acc_23 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_acc_23.full(count_acc_23 + i), 8192);
-                        {
-                            tma_load(channel_acc_23.slot(count_acc_23 + i), &map_b_desc_3, channel_acc_23.full(count_acc_23 + i), (i * 32), muli_3);
+                    if (thread.warp == 0) {
+                        channel_acc_23.producer_acquire(count_acc_23 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_acc_23.full(count_acc_23 + i), 8192);
+                            {
+                                tma_load(channel_acc_23.slot(count_acc_23 + i), &map_b_desc_3, channel_acc_23.full(count_acc_23 + i), (i * 32), muli_3);
+                            }
                         }
                     }
                 }

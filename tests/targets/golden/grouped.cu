@@ -396,11 +396,13 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
                     keep(kept_x_28_at1);
                     if (n >= 1) {
                         // cycle 0, stage 0: load acc_30 (tests/kernels/ttgir/grouped.sm90.ttgir:75:21)
-                        channel_acc_30.producer_acquire(count_acc_30);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_acc_30.full(count_acc_30), 16384);
-                            {
-                                tma_load(channel_acc_30.slot(count_acc_30), &map_b_desc_1, channel_acc_30.full(count_acc_30), 0, muli_9);
+                        if (thread.warp == 0) {
+                            channel_acc_30.producer_acquire(count_acc_30);
+                            if (thread.leader) {
+                                mbarrier_arrive_expect(channel_acc_30.full(count_acc_30), 16384);
+                                {
+                                    tma_load(channel_acc_30.slot(count_acc_30), &map_b_desc_1, channel_acc_30.full(count_acc_30), 0, muli_9);
+                                }
                             }
                         }
                         // cycle 30, stage 0: copy x_28 (tests/kernels/ttgir/grouped.sm90.ttgir:73:19)
@@ -421,11 +423,13 @@ grouped_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __grid_co
                         channel_x_28.producer_commit(count_x_28);
                         for (int32_t i = 1; i < n; ++i) {
                             // cycle 0, stage 0: load acc_30 (tests/kernels/ttgir/grouped.sm90.ttgir:75:21)
-                            channel_acc_30.producer_acquire(count_acc_30 + i);
-                            if (thread.leader) {
-                                mbarrier_arrive_expect(channel_acc_30.full(count_acc_30 + i), 16384);
-                                {
-                                    tma_load(channel_acc_30.slot(count_acc_30 + i), &map_b_desc_1, channel_acc_30.full(count_acc_30 + i), (i * 64), muli_9);
+                            if (thread.warp == 0) {
+                                channel_acc_30.producer_acquire(count_acc_30 + i);
+                                if (thread.leader) {
+                                    mbarrier_arrive_expect(channel_acc_30.full(count_acc_30 + i), 16384);
+                                    {
+                                        tma_load(channel_acc_30.slot(count_acc_30 + i), &map_b_desc_1, channel_acc_30.full(count_acc_30 + i), (i * 64), muli_9);
+                                    }
                                 }
                             }
                             // cycle 30, stage 0: copy x_28 (tests/kernels/ttgir/grouped.sm90.ttgir:73:19)

@@ -79,11 +79,13 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                 }
                 channel_x_18_then0.producer_commit(count_x_18_then0);
                 // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm90.ttgir:74:12)
-                channel_y_then2.producer_acquire(count_y_then2);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_y_then2.full(count_y_then2), 16384);
-                    {
-                        tma_load(channel_y_then2.slot(count_y_then2), &map_b_desc_0, channel_y_then2.full(count_y_then2), 0, muli_3);
+                if (thread.warp == 0) {
+                    channel_y_then2.producer_acquire(count_y_then2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_y_then2.full(count_y_then2), 16384);
+                        {
+                            tma_load(channel_y_then2.slot(count_y_then2), &map_b_desc_0, channel_y_then2.full(count_y_then2), 0, muli_3);
+                        }
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -102,11 +104,13 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                     }
                     channel_x_18_then0.producer_commit(count_x_18_then0 + i);
                     // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm90.ttgir:74:12)
-                    channel_y_then2.producer_acquire(count_y_then2 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + i), 16384);
-                        {
-                            tma_load(channel_y_then2.slot(count_y_then2 + i), &map_b_desc_0, channel_y_then2.full(count_y_then2 + i), (i * 64), muli_3);
+                    if (thread.warp == 0) {
+                        channel_y_then2.producer_acquire(count_y_then2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + i), 16384);
+                            {
+                                tma_load(channel_y_then2.slot(count_y_then2 + i), &map_b_desc_0, channel_y_then2.full(count_y_then2 + i), (i * 64), muli_3);
+                            }
                         }
                     }
                     // cycle 28, stage 1: copy load_17_then2 (tests/kernels/ttgir/guarded.sm90.ttgir:77:13)

@@ -98,11 +98,13 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                 }
                 channel_x_18_then0.producer_commit(count_x_18_then0);
                 // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
-                channel_y_then2.producer_acquire(count_y_then2);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_y_then2.full(count_y_then2), 16384);
-                    {
-                        tma_load(channel_y_then2.slot(count_y_then2), &map_b_desc_0, channel_y_then2.full(count_y_then2), 0, muli_3);
+                if (thread.warp == 0) {
+                    channel_y_then2.producer_acquire(count_y_then2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_y_then2.full(count_y_then2), 16384);
+                        {
+                            tma_load(channel_y_then2.slot(count_y_then2), &map_b_desc_0, channel_y_then2.full(count_y_then2), 0, muli_3);
+                        }
                     }
                 }
                 // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:70:614)
@@ -120,11 +122,13 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                 }
                 channel_x_18_then0.producer_commit(count_x_18_then0 + 1);
                 // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
-                channel_y_then2.producer_acquire(count_y_then2 + 1);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + 1), 16384);
-                    {
-                        tma_load(channel_y_then2.slot(count_y_then2 + 1), &map_b_desc_0, channel_y_then2.full(count_y_then2 + 1), 64, muli_3);
+                if (thread.warp == 0) {
+                    channel_y_then2.producer_acquire(count_y_then2 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + 1), 16384);
+                        {
+                            tma_load(channel_y_then2.slot(count_y_then2 + 1), &map_b_desc_0, channel_y_then2.full(count_y_then2 + 1), 64, muli_3);
+                        }
                     }
                 }
                 for (int32_t i = 2; i < n; ++i) {
@@ -143,11 +147,13 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                     }
                     channel_x_18_then0.producer_commit(count_x_18_then0 + i);
                     // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
-                    channel_y_then2.producer_acquire(count_y_then2 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + i), 16384);
-                        {
-                            tma_load(channel_y_then2.slot(count_y_then2 + i), &map_b_desc_0, channel_y_then2.full(count_y_then2 + i), (i * 64), muli_3);
+                    if (thread.warp == 0) {
+                        channel_y_then2.producer_acquire(count_y_then2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + i), 16384);
+                            {
+                                tma_load(channel_y_then2.slot(count_y_then2 + i), &map_b_desc_0, channel_y_then2.full(count_y_then2 + i), (i * 64), muli_3);
+                            }
                         }
                     }
                     // cycle 90, stage 2: copy load_18_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:80:13)
@@ -192,11 +198,13 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                     }
                     channel_x_18_then0.producer_commit(count_x_18_then0 + i);
                     // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
-                    channel_y_then2.producer_acquire(count_y_then2 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + i), 16384);
-                        {
-                            tma_load(channel_y_then2.slot(count_y_then2 + i), &map_b_desc_0, channel_y_then2.full(count_y_then2 + i), (i * 64), muli_3);
+                    if (thread.warp == 0) {
+                        channel_y_then2.producer_acquire(count_y_then2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_y_then2.full(count_y_then2 + i), 16384);
+                            {
+                                tma_load(channel_y_then2.slot(count_y_then2 + i), &map_b_desc_0, channel_y_then2.full(count_y_then2 + i), (i * 64), muli_3);
+                            }
                         }
                     }
                     // cycle 860, stage 0: copy load_18_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:80:13)

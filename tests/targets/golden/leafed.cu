@@ -447,6 +447,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                        await_reads(read_0);
                     }
                     position9_x_24_y_35.advance();
                 }
@@ -469,6 +470,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 9);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 8);
@@ -489,6 +491,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 8);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 7);
@@ -509,6 +512,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 7);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 6);
@@ -529,6 +533,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 6);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 5);
@@ -549,6 +554,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 5);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 4);
@@ -569,6 +575,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 4);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 3);
@@ -589,6 +596,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 3);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 2);
@@ -609,6 +617,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 2);
                 channel_x_24_y_35.consumer_wait(count_x_24_y_35 + n - 1);
@@ -629,6 +638,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                    await_reads(read_0);
                 }
                 channel_x_24_y_35.consumer_release(count_x_24_y_35 + n - 1);
             } else {
@@ -651,6 +661,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
+                        await_reads(read_0);
                     }
                     channel_x_24_y_35.consumer_release(count_x_24_y_35 + i);
                 }

@@ -354,11 +354,13 @@ odd_columns_kernel(const __grid_constant__ CUtensorMap map_b_desc_2, const __gri
             keep(kept_pairs_29_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: load acc_32 (tests/kernels/ttgir/odd_columns.sm100.ttgir:70:17)
-                channel_acc_32.producer_acquire(count_acc_32);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_acc_32.full(count_acc_32), 8192);
-                    {
-                        tma_load(channel_acc_32.slot(count_acc_32), &map_b_desc_2, channel_acc_32.full(count_acc_32), 0, muli_3);
+                if (thread.warp == 0) {
+                    channel_acc_32.producer_acquire(count_acc_32);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_acc_32.full(count_acc_32), 8192);
+                        {
+                            tma_load(channel_acc_32.slot(count_acc_32), &map_b_desc_2, channel_acc_32.full(count_acc_32), 0, muli_3);
+                        }
                     }
                 }
                 // cycle 30, stage 0: copy pairs_29 (tests/kernels/ttgir/odd_columns.sm100.ttgir:65:19)
@@ -380,11 +382,13 @@ odd_columns_kernel(const __grid_constant__ CUtensorMap map_b_desc_2, const __gri
                 channel_pairs_29.producer_commit(count_pairs_29);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load acc_32 (tests/kernels/ttgir/odd_columns.sm100.ttgir:70:17)
-                    channel_acc_32.producer_acquire(count_acc_32 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_acc_32.full(count_acc_32 + i), 8192);
-                        {
-                            tma_load(channel_acc_32.slot(count_acc_32 + i), &map_b_desc_2, channel_acc_32.full(count_acc_32 + i), (i * 32), muli_3);
+                    if (thread.warp == 0) {
+                        channel_acc_32.producer_acquire(count_acc_32 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_acc_32.full(count_acc_32 + i), 8192);
+                            {
+                                tma_load(channel_acc_32.slot(count_acc_32 + i), &map_b_desc_2, channel_acc_32.full(count_acc_32 + i), (i * 32), muli_3);
+                            }
                         }
                     }
                     // cycle 30, stage 0: copy pairs_29 (tests/kernels/ttgir/odd_columns.sm100.ttgir:65:19)

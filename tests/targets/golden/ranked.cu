@@ -871,12 +871,14 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
             keep(kept_y_39_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: load rates_44 (tests/kernels/ttgir/ranked.sm90.ttgir:73:19)
-                channel_rates_44.producer_acquire(count_rates_44);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_rates_44.full(count_rates_44), 256);
-                    {
-                        float* const rates_41_ = v + 0;
-                        bulk_load(channel_rates_44.slot(count_rates_44), rates_41_ + int32_t(0), 256, channel_rates_44.full(count_rates_44));
+                if (thread.warp == 0) {
+                    channel_rates_44.producer_acquire(count_rates_44);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_rates_44.full(count_rates_44), 256);
+                        {
+                            float* const rates_41_ = v + 0;
+                            bulk_load(channel_rates_44.slot(count_rates_44), rates_41_ + int32_t(0), 256, channel_rates_44.full(count_rates_44));
+                        }
                     }
                 }
                 // cycle 72, stage 0: copy x_32_y_39 (tests/kernels/ttgir/ranked.sm90.ttgir:68:15)
@@ -900,12 +902,14 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
                 channel_x_32_y_39.producer_commit(count_x_32_y_39);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load rates_44 (tests/kernels/ttgir/ranked.sm90.ttgir:73:19)
-                    channel_rates_44.producer_acquire(count_rates_44 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_rates_44.full(count_rates_44 + i), 256);
-                        {
-                            float* const rates_41_ = v + (i * 64);
-                            bulk_load(channel_rates_44.slot(count_rates_44 + i), rates_41_ + int32_t(0), 256, channel_rates_44.full(count_rates_44 + i));
+                    if (thread.warp == 0) {
+                        channel_rates_44.producer_acquire(count_rates_44 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_rates_44.full(count_rates_44 + i), 256);
+                            {
+                                float* const rates_41_ = v + (i * 64);
+                                bulk_load(channel_rates_44.slot(count_rates_44 + i), rates_41_ + int32_t(0), 256, channel_rates_44.full(count_rates_44 + i));
+                            }
                         }
                     }
                     // cycle 72, stage 0: copy x_32_y_39 (tests/kernels/ttgir/ranked.sm90.ttgir:68:15)

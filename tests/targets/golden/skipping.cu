@@ -52,11 +52,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         int32_t trips_0 = 0;
         int32_t load_8;
         // load x (tests/kernels/ttgir/skipping.sm90.ttgir:34:10)
-        channel_x.producer_acquire(count_x);
-        if (thread.leader) {
-            mbarrier_arrive_expect(channel_x.full(count_x), 8192);
-            {
-                tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, 0);
+        if (thread.warp == 0) {
+            channel_x.producer_acquire(count_x);
+            if (thread.leader) {
+                mbarrier_arrive_expect(channel_x.full(count_x), 8192);
+                {
+                    tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, 0);
+                }
             }
         }
         trips_0 = max(0, (K + 63) / 64);
@@ -71,11 +73,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
             keep(kept_z_20_then0_to);
             if (n >= 2) {
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:43:12)
-                channel_s_then0.producer_acquire(count_s_then0);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0), &map_k_desc, channel_s_then0.full(count_s_then0), 0, 0);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0), &map_k_desc, channel_s_then0.full(count_s_then0), 0, 0);
+                        }
                     }
                 }
                 // cycle 242, stage 0: load.8 (tests/kernels/ttgir/skipping.sm90.ttgir:39:12)
@@ -109,11 +113,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 }
                 channel_load_8.producer_commit(count_load_8);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:43:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 1);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 1), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 1), &map_k_desc, channel_s_then0.full(count_s_then0 + 1), 0, 64);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 1), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 1), &map_k_desc, channel_s_then0.full(count_s_then0 + 1), 0, 64);
+                        }
                     }
                 }
                 // cycle 242, stage 0: load.8 (tests/kernels/ttgir/skipping.sm90.ttgir:39:12)
@@ -148,11 +154,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_load_8.producer_commit(count_load_8 + 1);
                 for (int32_t i = 2; i < n; ++i) {
                     // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:43:12)
-                    channel_s_then0.producer_acquire(count_s_then0 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
-                        {
-                            tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                    if (thread.warp == 0) {
+                        channel_s_then0.producer_acquire(count_s_then0 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
+                            {
+                                tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                            }
                         }
                     }
                     // cycle 242, stage 0: load.8 (tests/kernels/ttgir/skipping.sm90.ttgir:39:12)
@@ -189,11 +197,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
             } else {
                 for (int32_t i = 0; i < n; ++i) {
                     // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm90.ttgir:43:12)
-                    channel_s_then0.producer_acquire(count_s_then0 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
-                        {
-                            tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                    if (thread.warp == 0) {
+                        channel_s_then0.producer_acquire(count_s_then0 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
+                            {
+                                tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                            }
                         }
                     }
                     // cycle 242, stage 0: load.8 (tests/kernels/ttgir/skipping.sm90.ttgir:39:12)

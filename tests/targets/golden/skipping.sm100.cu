@@ -78,11 +78,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
         int32_t trips_0 = 0;
         int32_t load_8;
         // load x (tests/kernels/ttgir/skipping.sm100.ttgir:36:10)
-        channel_x.producer_acquire(count_x);
-        if (thread.leader) {
-            mbarrier_arrive_expect(channel_x.full(count_x), 8192);
-            {
-                tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, 0);
+        if (thread.warp == 0) {
+            channel_x.producer_acquire(count_x);
+            if (thread.leader) {
+                mbarrier_arrive_expect(channel_x.full(count_x), 8192);
+                {
+                    tma_load(channel_x.slot(count_x), &map_q_desc, channel_x.full(count_x), 0, 0);
+                }
             }
         }
         trips_0 = max(0, (K + 63) / 64);
@@ -97,35 +99,43 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
             keep(kept_z_23_then0_to);
             if (n >= 8) {
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0), &map_k_desc, channel_s_then0.full(count_s_then0), 0, 0);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0), &map_k_desc, channel_s_then0.full(count_s_then0), 0, 0);
+                        }
                     }
                 }
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 1);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 1), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 1), &map_k_desc, channel_s_then0.full(count_s_then0 + 1), 0, 64);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 1), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 1), &map_k_desc, channel_s_then0.full(count_s_then0 + 1), 0, 64);
+                        }
                     }
                 }
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 2);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 2), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 2), &map_k_desc, channel_s_then0.full(count_s_then0 + 2), 0, 128);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 2), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 2), &map_k_desc, channel_s_then0.full(count_s_then0 + 2), 0, 128);
+                        }
                     }
                 }
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 3);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 3), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 3), &map_k_desc, channel_s_then0.full(count_s_then0 + 3), 0, 192);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 3);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 3), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 3), &map_k_desc, channel_s_then0.full(count_s_then0 + 3), 0, 192);
+                        }
                     }
                 }
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
@@ -159,11 +169,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 }
                 channel_load_8.producer_commit(count_load_8);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 4);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 4), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 4), &map_k_desc, channel_s_then0.full(count_s_then0 + 4), 0, 256);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 4);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 4), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 4), &map_k_desc, channel_s_then0.full(count_s_then0 + 4), 0, 256);
+                        }
                     }
                 }
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
@@ -197,11 +209,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 }
                 channel_load_8.producer_commit(count_load_8 + 1);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 5);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 5), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 5), &map_k_desc, channel_s_then0.full(count_s_then0 + 5), 0, 320);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 5);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 5), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 5), &map_k_desc, channel_s_then0.full(count_s_then0 + 5), 0, 320);
+                        }
                     }
                 }
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
@@ -235,11 +249,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 }
                 channel_load_8.producer_commit(count_load_8 + 2);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 6);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 6), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 6), &map_k_desc, channel_s_then0.full(count_s_then0 + 6), 0, 384);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 6);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 6), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 6), &map_k_desc, channel_s_then0.full(count_s_then0 + 6), 0, 384);
+                        }
                     }
                 }
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
@@ -273,11 +289,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 }
                 channel_load_8.producer_commit(count_load_8 + 3);
                 // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                channel_s_then0.producer_acquire(count_s_then0 + 7);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 7), 8192);
-                    {
-                        tma_load(channel_s_then0.slot(count_s_then0 + 7), &map_k_desc, channel_s_then0.full(count_s_then0 + 7), 0, 448);
+                if (thread.warp == 0) {
+                    channel_s_then0.producer_acquire(count_s_then0 + 7);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + 7), 8192);
+                        {
+                            tma_load(channel_s_then0.slot(count_s_then0 + 7), &map_k_desc, channel_s_then0.full(count_s_then0 + 7), 0, 448);
+                        }
                     }
                 }
                 // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
@@ -312,11 +330,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 channel_load_8.producer_commit(count_load_8 + 4);
                 for (int32_t i = 8; i < n; ++i) {
                     // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                    channel_s_then0.producer_acquire(count_s_then0 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
-                        {
-                            tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                    if (thread.warp == 0) {
+                        channel_s_then0.producer_acquire(count_s_then0 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
+                            {
+                                tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                            }
                         }
                     }
                     // cycle 247, stage 3: load.8 (tests/kernels/ttgir/skipping.sm100.ttgir:41:12)
@@ -444,11 +464,13 @@ skipping_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
                 for (int32_t i = 0; i < n + 8; ++i) {
                     if (uint32_t(i) < uint32_t(n)) {
                         // cycle 0, stage 0: load s_then0 (tests/kernels/ttgir/skipping.sm100.ttgir:45:12)
-                        channel_s_then0.producer_acquire(count_s_then0 + i);
-                        if (thread.leader) {
-                            mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
-                            {
-                                tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                        if (thread.warp == 0) {
+                            channel_s_then0.producer_acquire(count_s_then0 + i);
+                            if (thread.leader) {
+                                mbarrier_arrive_expect(channel_s_then0.full(count_s_then0 + i), 8192);
+                                {
+                                    tma_load(channel_s_then0.slot(count_s_then0 + i), &map_k_desc, channel_s_then0.full(count_s_then0 + i), 0, (i * 64));
+                                }
                             }
                         }
                     }

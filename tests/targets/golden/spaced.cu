@@ -62,20 +62,24 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
             keep(kept_y_25_corner0);
             for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/spaced.sm90.ttgir:61:15)
-                channel_x_21.producer_acquire(count_x_21 + i);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 4096);
-                    {
-                        tma_load(channel_x_21.slot(count_x_21 + i), &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(int32_t((i * 128))), int32_t(kept_x_21_corner0));
-                        tma_load(channel_x_21.slot(count_x_21 + i) + 2048, &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(int32_t((i * 128))) + 64, int32_t(kept_x_21_corner0));
+                if (thread.warp == 0) {
+                    channel_x_21.producer_acquire(count_x_21 + i);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 4096);
+                        {
+                            tma_load(channel_x_21.slot(count_x_21 + i), &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(int32_t((i * 128))), int32_t(kept_x_21_corner0));
+                            tma_load(channel_x_21.slot(count_x_21 + i) + 2048, &map_x_21, channel_x_21.full(count_x_21 + i), int32_t(int32_t((i * 128))) + 64, int32_t(kept_x_21_corner0));
+                        }
                     }
                 }
                 // cycle 62, stage 0: load y_25 (tests/kernels/ttgir/spaced.sm90.ttgir:65:15)
-                channel_y_25.producer_acquire(count_y_25 + i);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
-                    {
-                        tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(int32_t((i * 128))), int32_t(kept_y_25_corner0));
+                if (thread.warp == 0) {
+                    channel_y_25.producer_acquire(count_y_25 + i);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_y_25.full(count_y_25 + i), 8192);
+                        {
+                            tma_load(channel_y_25.slot(count_y_25 + i), &map_y_25, channel_y_25.full(count_y_25 + i), int32_t(int32_t((i * 128))), int32_t(kept_y_25_corner0));
+                        }
                     }
                 }
                 // cycle 156, stage 0: store load.scale_33 to scale_33

@@ -911,59 +911,69 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
             keep(kept_z_15_at1);
             if (n >= 4) {
                 // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
-                channel_s_s_2.producer_acquire(count_s_s_2);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2), &map_q_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
-                    }
-                }
-                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 1);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 1), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 1), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 1) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
+                if (thread.warp == 0) {
+                    channel_s_s_2.producer_acquire(count_s_s_2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2), &map_q_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2), 0, row_0);
+                        }
                     }
                 }
                 // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 2);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 2), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 2), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
-                    }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
+                if (thread.warp == 0) {
+                    channel_s_s_2.producer_acquire(count_s_s_2 + 1);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 1), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 1), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 1) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 1), 0, row_0);
+                        }
                     }
                 }
                 // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
-                channel_s_s_2.producer_acquire(count_s_s_2 + 3);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 3), 16384);
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 3), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
+                if (thread.warp == 0) {
+                    channel_s_s_2.producer_acquire(count_s_s_2 + 2);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 2), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 2), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 2) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 2), 0, row_0);
+                        }
                     }
-                    {
-                        tma_load(channel_s_s_2.slot(count_s_s_2 + 3) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
+                }
+                // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
+                if (thread.warp == 0) {
+                    channel_s_s_2.producer_acquire(count_s_s_2 + 3);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + 3), 16384);
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 3), &map_q_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
+                        }
+                        {
+                            tma_load(channel_s_s_2.slot(count_s_s_2 + 3) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + 3), 0, row_0);
+                        }
                     }
                 }
                 for (int32_t i = 4; i < n; ++i) {
                     // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
-                    channel_s_s_2.producer_acquire(count_s_s_2 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                        }
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                    if (thread.warp == 0) {
+                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
                         }
                     }
                     // cycle 128, stage 4: copy z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)
@@ -1025,14 +1035,16 @@ straight_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
             } else {
                 for (int32_t i = 0; i < n; ++i) {
                     // cycle 0, stage 0: load s_s_2 (tests/kernels/ttgir/straight.sm90.ttgir:32:12)
-                    channel_s_s_2.producer_acquire(count_s_s_2 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
-                        }
-                        {
-                            tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                    if (thread.warp == 0) {
+                        channel_s_s_2.producer_acquire(count_s_s_2 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_s_s_2.full(count_s_s_2 + i), 16384);
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i), &map_q_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
+                            {
+                                tma_load(channel_s_s_2.slot(count_s_s_2 + i) + 8192, &map_k_desc, channel_s_s_2.full(count_s_s_2 + i), 0, row_0);
+                            }
                         }
                     }
                     // cycle 1472, stage 0: copy z_15 (tests/kernels/ttgir/straight.sm90.ttgir:48:9)

@@ -422,27 +422,31 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
             const int32_t n = trips_1;
             if (n >= 1) {
                 // cycle 0, stage 0: load p_55_p_57 (tests/kernels/ttgir/surrounded.sm90.ttgir:71:15)
-                channel_p_55_p_57.producer_acquire(count_p_55_p_57);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_p_55_p_57.full(count_p_55_p_57), 24576);
-                    {
-                        tma_load(channel_p_55_p_57.slot(count_p_55_p_57), &map_a_desc_0, channel_p_55_p_57.full(count_p_55_p_57), 0, muli_1);
-                    }
-                    {
-                        tma_load(channel_p_55_p_57.slot(count_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57), 0, 0);
+                if (thread.warp == 0) {
+                    channel_p_55_p_57.producer_acquire(count_p_55_p_57);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_p_55_p_57.full(count_p_55_p_57), 24576);
+                        {
+                            tma_load(channel_p_55_p_57.slot(count_p_55_p_57), &map_a_desc_0, channel_p_55_p_57.full(count_p_55_p_57), 0, muli_1);
+                        }
+                        {
+                            tma_load(channel_p_55_p_57.slot(count_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(count_p_55_p_57), 0, 0);
+                        }
                     }
                 }
                 auto position_p_55_p_57 = channel_p_55_p_57.position(count_p_55_p_57 + 1);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load p_55_p_57 (tests/kernels/ttgir/surrounded.sm90.ttgir:71:15)
-                    channel_p_55_p_57.producer_acquire(position_p_55_p_57);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_p_55_p_57.full(position_p_55_p_57), 24576);
-                        {
-                            tma_load(channel_p_55_p_57.slot(position_p_55_p_57), &map_a_desc_0, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), muli_1);
-                        }
-                        {
-                            tma_load(channel_p_55_p_57.slot(position_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), 0);
+                    if (thread.warp == 0) {
+                        channel_p_55_p_57.producer_acquire(position_p_55_p_57);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_p_55_p_57.full(position_p_55_p_57), 24576);
+                            {
+                                tma_load(channel_p_55_p_57.slot(position_p_55_p_57), &map_a_desc_0, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), muli_1);
+                            }
+                            {
+                                tma_load(channel_p_55_p_57.slot(position_p_55_p_57) + 16384, &map_b_desc, channel_p_55_p_57.full(position_p_55_p_57), (i * 64), 0);
+                            }
                         }
                     }
                     position_p_55_p_57.advance();

@@ -339,12 +339,14 @@ upheld_kernel(__half* a, __half* b, float* rows, float* c, int32_t M, int32_t N,
                 }
                 channel_x_17.producer_commit(count_x_17);
                 // cycle 217, stage 0: load x_22 (tests/kernels/ttgir/upheld.sm90.ttgir:61:15)
-                channel_x_22.producer_acquire(count_x_22);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_22.full(count_x_22), 256);
-                    {
-                        float* const x_19_ = rows + 0;
-                        bulk_load(channel_x_22.slot(count_x_22), x_19_ + (muli_1 + int32_t(0)), 256, channel_x_22.full(count_x_22));
+                if (thread.warp == 0) {
+                    channel_x_22.producer_acquire(count_x_22);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_22.full(count_x_22), 256);
+                        {
+                            float* const x_19_ = rows + 0;
+                            bulk_load(channel_x_22.slot(count_x_22), x_19_ + (muli_1 + int32_t(0)), 256, channel_x_22.full(count_x_22));
+                        }
                     }
                 }
                 // cycle 385, stage 0: copy y_30 (tests/kernels/ttgir/upheld.sm90.ttgir:69:15)
@@ -371,12 +373,14 @@ upheld_kernel(__half* a, __half* b, float* rows, float* c, int32_t M, int32_t N,
                     }
                     channel_x_17.producer_commit(count_x_17 + i);
                     // cycle 217, stage 0: load x_22 (tests/kernels/ttgir/upheld.sm90.ttgir:61:15)
-                    channel_x_22.producer_acquire(count_x_22 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_22.full(count_x_22 + i), 256);
-                        {
-                            float* const x_19_ = rows + (i * 64);
-                            bulk_load(channel_x_22.slot(count_x_22 + i), x_19_ + (muli_1 + int32_t(0)), 256, channel_x_22.full(count_x_22 + i));
+                    if (thread.warp == 0) {
+                        channel_x_22.producer_acquire(count_x_22 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_22.full(count_x_22 + i), 256);
+                            {
+                                float* const x_19_ = rows + (i * 64);
+                                bulk_load(channel_x_22.slot(count_x_22 + i), x_19_ + (muli_1 + int32_t(0)), 256, channel_x_22.full(count_x_22 + i));
+                            }
                         }
                     }
                     // cycle 385, stage 0: copy y_30 (tests/kernels/ttgir/upheld.sm90.ttgir:69:15)

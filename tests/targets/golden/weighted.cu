@@ -328,12 +328,14 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
             keep(kept_y_27_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/weighted.sm90.ttgir:59:15)
-                channel_x_21.producer_acquire(count_x_21);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_21.full(count_x_21), 128);
-                    {
-                        float* const x_18_ = v + 0;
-                        bulk_load(channel_x_21.slot(count_x_21), x_18_ + int32_t(0), 128, channel_x_21.full(count_x_21));
+                if (thread.warp == 0) {
+                    channel_x_21.producer_acquire(count_x_21);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_21.full(count_x_21), 128);
+                        {
+                            float* const x_18_ = v + 0;
+                            bulk_load(channel_x_21.slot(count_x_21), x_18_ + int32_t(0), 128, channel_x_21.full(count_x_21));
+                        }
                     }
                 }
                 // cycle 31, stage 0: copy x_16 (tests/kernels/ttgir/weighted.sm90.ttgir:54:15)
@@ -360,12 +362,14 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                 channel_y_27.producer_commit(count_y_27);
                 for (int32_t i = 1; i < n; ++i) {
                     // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/weighted.sm90.ttgir:59:15)
-                    channel_x_21.producer_acquire(count_x_21 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 128);
-                        {
-                            float* const x_18_ = v + (i * 32);
-                            bulk_load(channel_x_21.slot(count_x_21 + i), x_18_ + int32_t(0), 128, channel_x_21.full(count_x_21 + i));
+                    if (thread.warp == 0) {
+                        channel_x_21.producer_acquire(count_x_21 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 128);
+                            {
+                                float* const x_18_ = v + (i * 32);
+                                bulk_load(channel_x_21.slot(count_x_21 + i), x_18_ + int32_t(0), 128, channel_x_21.full(count_x_21 + i));
+                            }
                         }
                     }
                     // cycle 31, stage 0: copy x_16 (tests/kernels/ttgir/weighted.sm90.ttgir:54:15)

@@ -88,12 +88,14 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                 }
                 channel_x_16.producer_commit(count_x_16);
                 // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:58:15)
-                channel_x_21.producer_acquire(count_x_21);
-                if (thread.leader) {
-                    mbarrier_arrive_expect(channel_x_21.full(count_x_21), 64);
-                    {
-                        int8_t* const x_18_ = v + 0;
-                        bulk_load(channel_x_21.slot(count_x_21), x_18_ + int32_t(0), 64, channel_x_21.full(count_x_21));
+                if (thread.warp == 0) {
+                    channel_x_21.producer_acquire(count_x_21);
+                    if (thread.leader) {
+                        mbarrier_arrive_expect(channel_x_21.full(count_x_21), 64);
+                        {
+                            int8_t* const x_18_ = v + 0;
+                            bulk_load(channel_x_21.slot(count_x_21), x_18_ + int32_t(0), 64, channel_x_21.full(count_x_21));
+                        }
                     }
                 }
                 // cycle 172, stage 0: copy y_27 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:64:15)
@@ -120,12 +122,14 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     }
                     channel_x_16.producer_commit(count_x_16 + i);
                     // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:58:15)
-                    channel_x_21.producer_acquire(count_x_21 + i);
-                    if (thread.leader) {
-                        mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 64);
-                        {
-                            int8_t* const x_18_ = v + (i * 64);
-                            bulk_load(channel_x_21.slot(count_x_21 + i), x_18_ + int32_t(0), 64, channel_x_21.full(count_x_21 + i));
+                    if (thread.warp == 0) {
+                        channel_x_21.producer_acquire(count_x_21 + i);
+                        if (thread.leader) {
+                            mbarrier_arrive_expect(channel_x_21.full(count_x_21 + i), 64);
+                            {
+                                int8_t* const x_18_ = v + (i * 64);
+                                bulk_load(channel_x_21.slot(count_x_21 + i), x_18_ + int32_t(0), 64, channel_x_21.full(count_x_21 + i));
+                            }
                         }
                     }
                     // cycle 172, stage 0: copy y_27 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:64:15)

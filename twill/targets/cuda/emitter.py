@@ -78,6 +78,8 @@ class Emitter:
     """What is kept of the copies in the loop that is printed, by the operation that loads."""
     kept_offsets: dict[int, Kept] = field(default_factory=dict[int, Kept])
     """The same of loads through registers."""
+    beside_copies: frozenset[tuple[str, int]] = frozenset()
+    """Tensors that TMA loads to slots which threads copy to, too: channel and number."""
     predicated: bool = False
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT
@@ -107,6 +109,7 @@ class Emitter:
             write.value: variable(write.register) for write in writes if write.register.variable not in read
         }
         scope = Scope(self.program, self.group, {}, targets, span=span, positions=self.positions)
+        scope.beside_copies = self.beside_copies
         scope.float_pairs, scope.unawaited = self.float_pairs, [] if late else None
         if self.float_pairs:
             scope.fused = fused([self.program.op(index) for index in ops], frozenset(written_here))

@@ -20,6 +20,7 @@ from twill.ir.schedule import WARPGROUP
 from twill.ir.statements import (
     ConsumerRelease,
     Pipelined,
+    ProducerLoad,
     SchedulingFence,
     Statement,
     StoreWait,
@@ -414,7 +415,24 @@ def _counts(group: WarpProgram, channel: Channel) -> bool:
 
 def _emitter(form: TiledForm, tensor_core: TensorCore, group: WarpProgram) -> Emitter:
     return Emitter(
-        form.program, group, tensor_core.printer(), tiled=form.loads, float_pairs=tensor_core.float_pairs
+        form.program,
+        group,
+        tensor_core.printer(),
+        tiled=form.loads,
+        beside_copies=_beside_copies(form),
+        float_pairs=tensor_core.float_pairs,
+    )
+
+
+def _beside_copies(form: TiledForm) -> frozenset[tuple[str, int]]:
+    """The tensors that TMA loads to slots which threads copy to, too."""
+    statements = (one for group in form.program.groups for one in walk(group.body))
+    fills = [one for one in statements if isinstance(one, ProducerLoad)]
+    return frozenset(
+        (one.channel, load.tensor)
+        for one in fills
+        for load in one.loads
+        if load.ops[-1] in form.loads and form.program.channel(one.channel).filled_by == "cp_async"
     )
 
 

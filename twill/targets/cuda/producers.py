@@ -83,7 +83,7 @@ def _every(emitter: Emitter, it: ProducerLoad) -> list[str]:
     start = ["if (thread.leader) {", *indented([*fence, expect, *lines]), "}"]
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     if not inside:
-        several = emitter.group.warps > 1 and not emitter.group.only_moves
+        several = emitter.group.warps > 1
         return (
             [head, f"{ISSUER} {{", *indented([acquire, *start]), "}"] if several else [head, acquire, *start]
         )

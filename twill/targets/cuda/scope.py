@@ -127,6 +127,8 @@ class Scope:
     """Multiplications, by value id, that are part of the addition which reads them."""
     deferred: bool = False
     """Each thread keeps the result of a reduction of its own elements: a later statement finalizes it."""
+    beside_copies: frozenset[tuple[str, int]] = frozenset()
+    """Tensors that TMA loads to slots which threads copy to, too: channel and number."""
     unawaited: list[str] | None = None
     """Reads to be awaited at the end of the statement, so that each needs a register only until it is used;
     None: each is awaited at once, as what is read inside of braces must be."""
@@ -266,7 +268,8 @@ class Scope:
         """Reads of a slot that TMA fills again have arrived before the slot is released, where the group's
         threads access global memory: behind such accesses reads may be late."""
         waits = self.group.id in accessing_memory(self.program)
-        if self.program.channel(slot.channel).filled_by != "tma" or not waits:
+        beside = (slot.channel, slot.tensor) in self.beside_copies
+        if not waits or not (beside or self.program.channel(slot.channel).filled_by == "tma"):
             return []
         if self.unawaited is None:
             return [f"await_reads({name});"]
