@@ -6,9 +6,11 @@ tx-count), barrier.cta, barrier.cluster.
 
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from twill.emulate.faults import Fault
 from twill.emulate.machine.asynchronous import Operation
-from twill.emulate.memory.clocks import ORDERED, Array
+from twill.emulate.memory.clocks import ORDERED, Array, Clocks
 
 MOST_ARRIVALS = MOST_BYTES = (1 << 20) - 1
 """Largest pending count and tx-count of an mbarrier (PTX ISA, "Contents of the mbarrier object")."""
@@ -25,6 +27,7 @@ class Mbarrier:
     """Clock of all phases that are complete."""
     writer: int
     """Event of its initialization."""
+    clocks: Clocks
     visible: bool = False
     """To the async proxy."""
     epoch: int = 1
@@ -38,6 +41,8 @@ class Mbarrier:
     """Copies that will complete on it."""
     lanes: dict[int, int] = field(default_factory=dict[int, int])
     """Of warps whose lanes arrive one after the other in this phase: those that have."""
+    seen: list[int] = field(default_factory=list[int])
+    """Events of waits for the parity of the last complete phase, which the next complete one changes."""
 
     def all_arrived(self, warp: int, lanes: int, wanted: int) -> bool:
         """Lanes of a warp arrive; whether all that are wanted have, in this phase."""
@@ -76,6 +81,7 @@ class Mbarrier:
                 f" {self.flying[0].line}, is in flight",
                 help="the expected bytes must be all that the copies of the phase write",
             )
+        self._seen_by_all()
         self.released[:] = self.gathered
         self.released[:, self.component] = self.epoch
         self.gathered[:] = self.released
@@ -83,6 +89,19 @@ class Mbarrier:
         self.phase += 1
         self.epoch += 1
         self.pending = self.expected
+
+    def _seen_by_all(self) -> None:
+        """Raises Fault where nothing orders a wait for a phase by its parity before the next phase completes:
+        in another run it comes too late, and sees a parity that it waits for in vain."""
+        late = self.clocks.late(np.array(self.seen, np.int64), self.gathered)
+        if late.any() and not self.clocks.relaxed:
+            where = self.clocks.describe(self.seen[int(late.argmax())])
+            raise Fault(
+                "a phase of an mbarrier completes that nothing orders behind a wait for the one"
+                f" before, by {where}: a wait that comes later never ends",
+                help="what completes the phase waits for all that wait for the phase before",
+            )
+        self.seen.clear()
 
     def passed(self, parity: int) -> bool:
         """Whether the phase of that parity is complete (mbarrier.test_wait.parity)."""

@@ -34,6 +34,9 @@ class Clocks:
     def __init__(self, capacity: int) -> None:
         self.capacity = capacity
         self.names = ["the host"]
+        self.relaxed = False
+        """Arrivals have handed on, or waits have taken, less than all that happened before: what is causal is
+        not known from then on."""
         self.count = 1
         self.component, self.epoch, self.line = (np.zeros(1024, np.int32) for _ in range(3))
         self.generic, self.atomic, self.plain = (np.zeros(1024, np.bool_) for _ in range(3))

@@ -74,7 +74,7 @@ def initialize(warp: Warp, cta: Cta, offset: int, count: int, line: int) -> None
     )
     cta.components[offset] = (component, epoch)
     cta.mbarriers[offset] = Mbarrier(
-        count, component, clocks.clock(), clocks.clock(), event, False, epoch, 0, count
+        count, component, clocks.clock(), clocks.clock(), event, clocks, False, epoch, 0, count
     )
 
 
@@ -134,6 +134,7 @@ def _arrive(one: Instruction, decoder: Decoder) -> Step:
     def run(warp: Warp) -> None:
         warp.require(amount.code, amount.index, "the count of an arrival")
         tokens, clock = np.zeros(32, np.uint64), warp.seen().copy()
+        warp.cta.cluster.clocks.relaxed |= relaxed
         handed = carried(clock) if relaxed else clock
         alone = not relaxed and bool(warp.together & ~warp.mask)
         places = each(warp, at)
@@ -200,9 +201,12 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
                 lambda: any(_complete(warp, *one, parity) for one in phases),
                 lambda: _described(warp, waits[0][1]),
             )
+        warp.cta.cluster.clocks.relaxed |= relaxed
         for place in {place for place, _ in complete}:
             released = find(warp, place).released
             warp.acquire(carried(released) if relaxed else released)
+            if parity:
+                find(warp, place).seen.append(warp.event(one.line))
         tried.add(one.line)
         put(warp, target, found, warp.mask)
         return warp.fragment.pc + 1 if found.any() else YIELD
