@@ -52,9 +52,10 @@ def load(operations: Sequence[Operation], beside: Set[str], machine: Machine) ->
     if machine.contention is None:
         return 0.0
     unit, demand, slowing = machine.contention.unit, dict.fromkeys(machine.units, 0.0), 0.0
-    for one, taken in ((one, taken) for one in operations for taken in one.reservations):
+    taken_by = ((op.id, taken) for op in operations for taken in op.reservations)
+    for name, taken in taken_by:
         cycles = taken.cycles * taken.amount / machine.units[taken.unit].capacity
         demand[taken.unit] += cycles
-        slowing += cycles if taken.unit == unit and one.id in beside else 0.0
+        slowing += cycles if taken.unit == unit and name in beside else 0.0
     busiest = max(demand.values())
     return slowing / busiest if busiest else 0.0
