@@ -40,6 +40,7 @@ NUMBERS = {
     "heads": 1,
     "slope": 0.125,
     "stride": 256,
+    "apart": 256,
     "pitch": 256,
     "a_stride": 256,
     "b_stride": 256,

@@ -2343,6 +2343,22 @@ def distant(
 
 
 @triton.jit
+def bordered(
+    a, b, c, lengths, M, apart, stride, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr
+):  # fmt: skip
+    """c[h] = a @ b[:, h // 2], as many rows as a number in memory, with heads of D columns in wider tiles."""
+    m, k, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_D)
+    head, length = tl.program_id(1), tl.load(lengths)
+    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    for start in range(0, length, BLOCK_K):
+        x = tl.load(a + m[:, None] * stride + (start + k)[None, :])
+        at = b + (start + k)[:, None] * stride + head // 2 * apart + d[None, :]
+        y = tl.load(at, (d[None, :] < D) & ((start + k)[:, None] < length), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + (head * M + m)[:, None] * BLOCK_D + d[None, :], acc)
+
+
+@triton.jit
 def flattened(
     a, b, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2991,6 +3007,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
         "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "bordered": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "lengths": "*i32:16", **dict.fromkeys(("M", "apart", "stride"), "i32:16"),
+        "D": 48, "BLOCK_M": 64, "BLOCK_K": 64, "BLOCK_D": 64, "num_warps": 4,
+    },
     "narrowed": {
         **dict.fromkeys("qkv", "*fp8e4nv:16"), "o": "*fp32:16", "N": "i32:16", "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 64,
         "num_warps": 4,
@@ -3503,6 +3523,7 @@ VARIANTS = {
     "leafed": ("leafed", {}),
     "narrowed": ("narrowed", {}),
     "distant": ("distant", {}),
+    "bordered": ("bordered", {}),
     "dequantized": ("dequantized", {}),
     "spaced": ("spaced", {}),
     "joined": ("joined", {}),

@@ -69,6 +69,7 @@ FORMS = (
         "leafed",
         "narrowed",
         "distant",
+        "bordered",
         "dequantized",
         "centered",
         "centered_brain",
