@@ -2084,6 +2084,21 @@ def paged(
 
 
 @triton.jit
+def consulted(a, b, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: tl.constexpr):
+    """c = a @ b, whose rows lie in pages that a table names, in the order of the loop."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        page = tl.load(table + place // PAGE, mask=place < N, other=0)
+        rows = page.to(tl.int64) * PAGE + place % PAGE
+        x = tl.load(a + row[:, None] * N + place[None, :])
+        y = tl.load(b + rows[:, None] * DIM + d[None, :], mask=(place < N)[:, None], other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
 def astride(q, k, o, p, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
     """o = q @ k.T @ k for the blocks of k up to this one, and p = k @ q.T @ q for those of q from this one on:
     between the loops, one block is multiplied for both, and o is stored."""
@@ -3007,6 +3022,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
         "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "consulted": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "PAGE": 16,
+        "num_warps": 4,
+    },
     "bordered": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "lengths": "*i32:16", **dict.fromkeys(("M", "apart", "stride"), "i32:16"),
         "D": 48, "BLOCK_M": 64, "BLOCK_K": 64, "BLOCK_D": 64, "num_warps": 4,
@@ -3524,6 +3543,7 @@ VARIANTS = {
     "narrowed": ("narrowed", {}),
     "distant": ("distant", {}),
     "bordered": ("bordered", {}),
+    "consulted": ("consulted", {}),
     "dequantized": ("dequantized", {}),
     "spaced": ("spaced", {}),
     "joined": ("joined", {}),

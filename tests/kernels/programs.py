@@ -70,6 +70,7 @@ FORMS = (
         "narrowed",
         "distant",
         "bordered",
+        "consulted",
         "dequantized",
         "centered",
         "centered_brain",

@@ -24,6 +24,9 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import WARPGROUP
 from twill.simulate.predict import block_time, busy
 from twill.targets import target
+from twill.warp.copies import with_copies
+from twill.warp.dataflow import read
+from twill.warp.thread_block import granted, only_moves
 
 CLEARLY = 1.04
 """How many times as long a kernel with a group that loads has to take. (On an H200, predicted and measured:
@@ -50,7 +53,7 @@ def multistage(
     if (written := narrow()) and (other := _narrow(written, attempt)):
         return other
     try:
-        other = attempt(first.cases)
+        other = attempt(_cases(first))
     except TwillError:
         return first
     trips = short_loops(first)
@@ -63,6 +66,17 @@ def multistage(
     cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
     note = f"the group that computes loads too: {what} {cycles}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _cases(first: Attempt) -> tuple[Case, ...]:
+    """The loops to lower with one group that computes and loads: where several compute and threads copy what
+    pages or rows are numbers of, scheduled for one, since a group that copies has four warps that TMA would
+    not need."""
+    code = with_copies(read(first.program.module, first.program.function), first.loops)
+    computing = [one for one in granted(first.loops) if not only_moves(one)]
+    if len(computing) < FEWEST or not code.reloaded:
+        return first.cases
+    return tuple(replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in first.cases)
 
 
 def _narrow(written: Sequence[Case], attempt: Lowering) -> Attempt | None:
