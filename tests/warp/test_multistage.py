@@ -153,6 +153,15 @@ def test_numbers_of_pages_are_loaded_by_the_threads_that_copy_alone() -> None:
     )
 
 
+def test_numbers_are_loaded_at_the_beginning_of_the_iteration_that_copies_with_them() -> None:
+    """What is copied for a later iteration begins in the middle of this one, and would wait there."""
+    text = target("sm90").source(changed(LOOKED_UP, MULTISTAGE))
+    body = text[text.rindex("for (int32_t i = ") :]
+    number, wait, copy = (body.index(one) for one in ("page_21_of_lane = (", "consumer_wait", "cp_async<16>"))
+    assert number < wait < copy
+    assert body.count("page_21_of_lane = (") == 1
+
+
 def test_loads_of_an_iteration_share_a_barrier() -> None:
     """Tiles and vectors alike: in the kernel with a group that loads, each has one of its own."""
     assert len(program(VECTORS).channels) > len(changed(VECTORS, MULTISTAGE).channels) == 1

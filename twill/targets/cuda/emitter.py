@@ -78,6 +78,8 @@ class Emitter:
     """What is kept of the copies in the loop that is printed, by the operation that loads."""
     kept_offsets: dict[int, Kept] = field(default_factory=dict[int, Kept])
     """The same of loads through registers."""
+    ahead: set[str] = field(default_factory=set[str])
+    """The channels whose numbers of rows the iteration that is printed has loaded at its beginning."""
     predicated: bool = False
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT

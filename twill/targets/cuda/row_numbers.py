@@ -96,6 +96,12 @@ class Passed:
         return needed(self.loaded, lines)
 
 
+def of_lane(line: str) -> str:
+    """Type and name of a number that a lane loads for the lanes of its row; empty for other lines."""
+    declared = line.partition(" = ")[0].removeprefix("const ")
+    return declared if declared.endswith("_of_lane") else ""
+
+
 def passed(ops: Sequence[Op], rows: Rows | None) -> Passed | None:
     """Which values of `ops`, all that a load needs, lanes pass on: integers that are loaded for rows. None
     where there are none, or too many."""
