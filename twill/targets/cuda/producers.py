@@ -53,8 +53,8 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
 
 
 def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
-    """At the beginning of an iteration of a group that computes too: the numbers of the rows that it copies in
-    the middle, so that it does not wait for them there. Each belongs to one slot of an iteration."""
+    """At the beginning of an iteration of a group that computes too: the numbers of the rows that it copies
+    in the middle, so that it does not wait for them there. Each belongs to one slot of an iteration."""
     declared, lines = list[str](), list[str]()
     for it in (one for one in body if isinstance(one, ProducerLoad) and one.slots):
         if emitter.program.channel(it.channel).filled_by != "cp_async":
