@@ -46,6 +46,7 @@ NUMBERS = {
     "b_stride": 256,
     "split": 128,
     "n": 5,
+    "size": 16,
 }
 SCALED = {"K": 640, "pitch": 32}
 """Of block-scaled kernels: whole blocks of scale factors."""

@@ -2099,6 +2099,21 @@ def consulted(a, b, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: t
 
 
 @triton.jit
+def thumbed(a, b, c, table, size, pitch, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = a @ b, whose rows are columns of pages of any size, which a table names."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        page = tl.load(table + place // size, mask=place < N, other=0)
+        at = page[:, None] * pitch + d[None, :] * size + (place % size)[:, None]
+        x = tl.load(a + row[:, None] * N + place[None, :])
+        y = tl.load(b + at, mask=(place < N)[:, None], other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
 def astride(q, k, o, p, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
     """o = q @ k.T @ k for the blocks of k up to this one, and p = k @ q.T @ q for those of q from this one on:
     between the loops, one block is multiplied for both, and o is stored."""
@@ -3026,6 +3041,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "PAGE": 16,
         "num_warps": 4,
     },
+    "thumbed": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "size": "i32", "pitch": "i32:16", "N": "i32:16",
+        "DIM": 64, "BLOCK": 64, "num_warps": 4,
+    },
     "bordered": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "lengths": "*i32:16", **dict.fromkeys(("M", "apart", "stride"), "i32:16"),
         "D": 48, "BLOCK_M": 64, "BLOCK_K": 64, "BLOCK_D": 64, "num_warps": 4,
@@ -3544,6 +3563,7 @@ VARIANTS = {
     "distant": ("distant", {}),
     "bordered": ("bordered", {}),
     "consulted": ("consulted", {}),
+    "thumbed": ("thumbed", {}),
     "dequantized": ("dequantized", {}),
     "spaced": ("spaced", {}),
     "joined": ("joined", {}),

@@ -71,6 +71,7 @@ FORMS = (
         "distant",
         "bordered",
         "consulted",
+        "thumbed",
         "dequantized",
         "centered",
         "centered_brain",

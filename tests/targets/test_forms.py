@@ -35,6 +35,7 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
         "steps": 2,
         "heads": 1,
         "n": 5,
+        "size": 16,
     }
     given |= {**dict.fromkeys(("stride", "apart", "a_stride", "b_stride", "pitch"), 256), "first": 8}
     found = compare(
