@@ -2099,6 +2099,22 @@ def consulted(a, b, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: t
 
 
 @triton.jit
+def weighed(a, b, w, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: tl.constexpr):
+    """c = the sum of the blocks of (a @ b.T) * w, whose rows and weights lie in pages that a table names."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    x = tl.load(a + row[:, None] * DIM + d[None, :])
+    acc = tl.zeros([64, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        page = tl.load(table + place // PAGE, mask=place < N, other=0)
+        rows = page.to(tl.int64) * PAGE + place % PAGE
+        y = tl.load(b + rows[None, :] * DIM + d[:, None], mask=(place < N)[None, :], other=0.0)
+        weights = tl.load(w + rows, mask=place < N, other=0.0)
+        acc += tl.dot(x, y) * weights[None, :]
+    tl.store(c + row[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :], acc)
+
+
+@triton.jit
 def thumbed(a, b, c, table, size, pitch, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
     """c = a @ b, whose rows are columns of pages of any size, which a table names."""
     row, d = tl.arange(0, 64), tl.arange(0, DIM)
@@ -3045,6 +3061,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "size": "i32", "pitch": "i32:16", "N": "i32:16",
         "DIM": 64, "BLOCK": 64, "num_warps": 4,
     },
+    "weighed": {
+        **dict.fromkeys("ab", "*fp16:16"), **dict.fromkeys("wc", "*fp32:16"), "table": "*i32:16", "N": "i32:16", "DIM": 64,
+        "BLOCK": 64, "PAGE": 16, "num_warps": 4,
+    },
     "bordered": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "lengths": "*i32:16", **dict.fromkeys(("M", "apart", "stride"), "i32:16"),
         "D": 48, "BLOCK_M": 64, "BLOCK_K": 64, "BLOCK_D": 64, "num_warps": 4,
@@ -3564,6 +3584,7 @@ VARIANTS = {
     "bordered": ("bordered", {}),
     "consulted": ("consulted", {}),
     "thumbed": ("thumbed", {}),
+    "weighed": ("weighed", {}),
     "dequantized": ("dequantized", {}),
     "spaced": ("spaced", {}),
     "joined": ("joined", {}),

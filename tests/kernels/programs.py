@@ -72,6 +72,7 @@ FORMS = (
         "bordered",
         "consulted",
         "thumbed",
+        "weighed",
         "dequantized",
         "centered",
         "centered_brain",

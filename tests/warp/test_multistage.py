@@ -42,7 +42,7 @@ from twill.warp.residency import slots_in_cache
 from twill.warp.validate import validate
 
 COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
-GATHERED, LOOKED_UP = "gathered_rows", "consulted"
+GATHERED, LOOKED_UP, BESIDE = "gathered_rows", "consulted", "weighed"
 BETWEEN = "tilted"
 """A vector is read between two MMAs, so that its slot is released in the prologue too."""
 ATTENTION = "queries"
@@ -133,7 +133,7 @@ def test_the_ptx_of_two_mmas_in_a_row_is_right(kernel: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-@pytest.mark.parametrize("kernel", [GATHERED, LOOKED_UP])
+@pytest.mark.parametrize("kernel", [GATHERED, LOOKED_UP, BESIDE])
 def test_rows_by_numbers_from_memory_are_found_by_the_threads_that_copy(kernel: str) -> None:
     """Which share a tile otherwise than the same threads share what they compute."""
     made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
@@ -160,6 +160,15 @@ def test_numbers_are_loaded_at_the_beginning_of_the_iteration_that_copies_with_t
     number, wait, copy = (body.index(one) for one in ("page_21_of_lane = (", "consumer_wait", "cp_async<16>"))
     assert number < wait < copy
     assert body.count("page_21_of_lane = (") == 1
+
+
+def test_threads_that_copy_a_vector_load_their_own_numbers_ahead_too() -> None:
+    text = target("sm90").source(changed(BESIDE, MULTISTAGE))
+    body = text[text.rindex("for (int32_t i = ") :]
+    assert body.index("_of_thread = thread.index < 16 ? ") < body.index("consumer_wait")
+    copied = next(line for line in body.splitlines() if "if (v_ < 16) cp_async" in line)
+    assert "_of_thread" in copied
+    assert "*(table" not in copied
 
 
 def test_loads_of_an_iteration_share_a_barrier() -> None:

@@ -29,7 +29,7 @@ from twill.targets.cuda.names import tensor_map, threads_copied
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading
 from twill.targets.cuda.register_tiles import Point
-from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, passed, rows
+from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, own_element, passed, rows
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import Shared, addressed, boxed
 from twill.targets.cuda.through_shared import write_tile
@@ -290,6 +290,8 @@ def _rows(emitter: Emitter, load: TileLoad, op: Op, tensor: SlotTensor) -> Rows 
         found = kept.copies
         return None if found.guard else rows(found.point, found.axis, found.per, found.count)
     places = copy_places(tensor, load.vector, linear(op.result.type, 32 * emitter.group.warps))
+    if places.one.layout.axes != (0, 1):
+        return own_element(places.one, places.tile.columns, places.all, places.count)
     return rows(places.one, places.axis, places.per, places.count)
 
 
