@@ -29,6 +29,7 @@ BUMPED = {"M": 128, "N": 128, "K": 192, "stride": 192}
         ("gathered", {"M": 100, "K": 100}, False),
         ("distant", {"M": 64, "N": 64, "K": 192, "stride": 256, "first": 8}, True),
         ("distant", {"M": 64, "N": 64, "K": 128, "stride": 100, "first": 3}, False),
+        ("bordered", {"M": 64, "apart": 48, "stride": 192}, True),
         ("listed", {}, True),
         ("columns", {"M": 64, "N": 64, "K": 96}, True),
         ("columns", {"M": 48, "N": 64, "K": 80}, True),
@@ -48,7 +49,8 @@ def test_a_launch_takes_tma_where_its_arguments_allow(
         return launched
 
     monkeypatch.setattr(emulated.Host, "call", call)
-    compared = run(build(kernel), Request(given, (1, 1, 2 if kernel == "distant" else 1)))
+    grid = {"distant": (1, 1, 2), "bordered": (1, 4, 1)}.get(kernel, (1, 1, 1))
+    compared = run(build(kernel), Request(given, grid))
     assert wrong(build(kernel), compared) is None, compared
     assert any(one.values > 100 for one in compared)
     assert ["_tma_kernel" in one for one in names] == [tma]

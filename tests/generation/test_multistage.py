@@ -31,6 +31,8 @@ from twill.warp.plan import Options
 
 SMALL, SHORT = "matmul_half", "echoed"
 """One whose number of iterations is not known, and one with a single iteration."""
+SEVERAL = "paged"
+"""One of which several groups compute, which copy rows by numbers from memory."""
 NARROW = {"pointers_one_warp": 1, "pointers_two_warps": 2}
 """Written for so many warps."""
 SPILLED = ("8 bytes of registers are spilled, of 72 registers per thread",)
@@ -38,7 +40,7 @@ SPILLED = ("8 bytes of registers are spilled, of 72 registers per thread",)
 
 def _attempts(kernel: str) -> tuple[Attempt, Attempt]:
     """With a group that loads, and without."""
-    made = program(kernel), changed(kernel, Options(multistage=True))
+    made = program(kernel), changed(kernel, Options(multistage=kernel != SEVERAL))
     first, other = (Attempt((), one, loops(kernel)[1], {}, {}) for one in made)
     return first, other
 
@@ -86,6 +88,21 @@ def test_a_short_loop_counts_its_thread_block(
 
     monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
     assert (multistage(first, lambda given: other) is not first) == taken
+
+
+@pytest.mark.parametrize(("kernel", "one"), [(SEVERAL, True), (SMALL, False)])
+def test_where_pages_are_looked_up_one_group_is_scheduled_to_compute(kernel: str, one: bool) -> None:
+    """Of several that compute none may load; a warpgroup that copies costs what TMA does not."""
+    tried = list[Sequence[Case]]()
+
+    def refused(given: Sequence[Case]) -> Attempt:
+        tried.append(given)
+        raise TwillError("refused")
+
+    first = replace(_attempts(kernel)[0], cases=tuple(cases(_inputs(kernel))))
+    assert multistage(first, refused) is first
+    before = {case.problem.limits.groups for case in first.cases}
+    assert [{case.problem.limits.groups for case in given} for given in tried] == [{2} if one else before]
 
 
 def test_what_can_not_be_is_not_taken() -> None:

@@ -40,11 +40,13 @@ NUMBERS = {
     "heads": 1,
     "slope": 0.125,
     "stride": 256,
+    "apart": 256,
     "pitch": 256,
     "a_stride": 256,
     "b_stride": 256,
     "split": 128,
     "n": 5,
+    "size": 16,
 }
 SCALED = {"K": 640, "pitch": 32}
 """Of block-scaled kernels: whole blocks of scale factors."""

@@ -2084,6 +2084,52 @@ def paged(
 
 
 @triton.jit
+def consulted(a, b, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: tl.constexpr):
+    """c = a @ b, whose rows lie in pages that a table names, in the order of the loop."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        page = tl.load(table + place // PAGE, mask=place < N, other=0)
+        rows = page.to(tl.int64) * PAGE + place % PAGE
+        x = tl.load(a + row[:, None] * N + place[None, :])
+        y = tl.load(b + rows[:, None] * DIM + d[None, :], mask=(place < N)[:, None], other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
+def weighed(a, b, w, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: tl.constexpr):
+    """c = the sum of the blocks of (a @ b.T) * w, whose rows and weights lie in pages that a table names."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    x = tl.load(a + row[:, None] * DIM + d[None, :])
+    acc = tl.zeros([64, BLOCK], tl.float32)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        page = tl.load(table + place // PAGE, mask=place < N, other=0)
+        rows = page.to(tl.int64) * PAGE + place % PAGE
+        y = tl.load(b + rows[None, :] * DIM + d[:, None], mask=(place < N)[None, :], other=0.0)
+        weights = tl.load(w + rows, mask=place < N, other=0.0)
+        acc += tl.dot(x, y) * weights[None, :]
+    tl.store(c + row[:, None] * BLOCK + tl.arange(0, BLOCK)[None, :], acc)
+
+
+@triton.jit
+def thumbed(a, b, c, table, size, pitch, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = a @ b, whose rows are columns of pages of any size, which a table names."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        page = tl.load(table + place // size, mask=place < N, other=0)
+        at = page[:, None] * pitch + d[None, :] * size + (place % size)[:, None]
+        x = tl.load(a + row[:, None] * N + place[None, :])
+        y = tl.load(b + at, mask=(place < N)[:, None], other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
 def astride(q, k, o, p, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
     """o = q @ k.T @ k for the blocks of k up to this one, and p = k @ q.T @ q for those of q from this one on:
     between the loops, one block is multiplied for both, and o is stored."""
@@ -2340,6 +2386,22 @@ def distant(
         y = tl.load(b + n[:, None] * K + (k + ks)[None, :])
         acc = tl.dot(x, y.T, acc)
     tl.store(c + (z * M + m)[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
+def bordered(
+    a, b, c, lengths, M, apart, stride, D: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_K: tl.constexpr, BLOCK_D: tl.constexpr
+):  # fmt: skip
+    """c[h] = a @ b[:, h // 2], as many rows as a number in memory, with heads of D columns in wider tiles."""
+    m, k, d = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K), tl.arange(0, BLOCK_D)
+    head, length = tl.program_id(1), tl.load(lengths)
+    acc = tl.zeros([BLOCK_M, BLOCK_D], tl.float32)
+    for start in range(0, length, BLOCK_K):
+        x = tl.load(a + m[:, None] * stride + (start + k)[None, :])
+        at = b + (start + k)[:, None] * stride + head // 2 * apart + d[None, :]
+        y = tl.load(at, (d[None, :] < D) & ((start + k)[:, None] < length), other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + (head * M + m)[:, None] * BLOCK_D + d[None, :], acc)
 
 
 @triton.jit
@@ -2991,6 +3053,22 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i64", "stride": "i32:16", **SIZES,
         "BATCH": 65536, "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "consulted": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "PAGE": 16,
+        "num_warps": 4,
+    },
+    "thumbed": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "size": "i32", "pitch": "i32:16", "N": "i32:16",
+        "DIM": 64, "BLOCK": 64, "num_warps": 4,
+    },
+    "weighed": {
+        **dict.fromkeys("ab", "*fp16:16"), **dict.fromkeys("wc", "*fp32:16"), "table": "*i32:16", "N": "i32:16", "DIM": 64,
+        "BLOCK": 64, "PAGE": 16, "num_warps": 4,
+    },
+    "bordered": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "lengths": "*i32:16", **dict.fromkeys(("M", "apart", "stride"), "i32:16"),
+        "D": 48, "BLOCK_M": 64, "BLOCK_K": 64, "BLOCK_D": 64, "num_warps": 4,
+    },
     "narrowed": {
         **dict.fromkeys("qkv", "*fp8e4nv:16"), "o": "*fp32:16", "N": "i32:16", "BLOCK_M": 128, "BLOCK_N": 64, "DIM": 64,
         "num_warps": 4,
@@ -3503,6 +3581,10 @@ VARIANTS = {
     "leafed": ("leafed", {}),
     "narrowed": ("narrowed", {}),
     "distant": ("distant", {}),
+    "bordered": ("bordered", {}),
+    "consulted": ("consulted", {}),
+    "thumbed": ("thumbed", {}),
+    "weighed": ("weighed", {}),
     "dequantized": ("dequantized", {}),
     "spaced": ("spaced", {}),
     "joined": ("joined", {}),

@@ -35,8 +35,9 @@ def test_a_program_computes_what_its_ttgir_computes(kernel: str, prefer: tuple[i
         "steps": 2,
         "heads": 1,
         "n": 5,
+        "size": 16,
     }
-    given |= {**dict.fromkeys(("stride", "a_stride", "b_stride", "pitch"), 256), "first": 8}
+    given |= {**dict.fromkeys(("stride", "apart", "a_stride", "b_stride", "pitch"), 256), "first": 8}
     found = compare(
         made,
         {name: value for name, value in (NUMBERS | given).items() if name in names},

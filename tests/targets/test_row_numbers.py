@@ -77,3 +77,22 @@ def test_numbers_that_the_group_that_loads_keeps_are_refused_at_the_line_that_ne
     with pytest.raises(TwillError, match=r"number_[0-9]+ lies in other threads") as caught:
         generate(inputs, GenerateOptions(time_limit=10, check=False))
     assert caught.value.location is not None
+
+
+def test_numbers_of_tiles_that_pass_through_registers_are_loaded_once_and_passed_on() -> None:
+    """Each access of `thumbed` would divide twice and look up its page: 32 times in an iteration of a thread."""
+    text = target("sm90").source(program("thumbed"))
+    batch = text[text.index("for (uint32_t b_ = 0") : text.index("= gathered<2>")]
+    assert " / size" not in batch
+    assert " % size" not in batch
+    assert "*(table" not in batch
+    assert "__shfl_sync(~0u, number0_of_lane, b_ + u_)" in batch
+    assert batch.index("__shfl_sync") < batch.index("if (63 < N)")
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_such_numbers_are_those_of_each_access() -> None:
+    made = program("thumbed")
+    run = check(made, loops("thumbed")[1], target("sm90").source(made), lambda what: None)
+    assert run.values
+    assert run.error < 1e-4

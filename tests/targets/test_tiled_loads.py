@@ -78,6 +78,18 @@ def test_what_would_not_fit_into_32_bits_is_a_dimension_or_a_condition() -> None
     assert "int64_t(first) >= 0 && int64_t(first) < 1073741824" in source(made)
 
 
+def test_heads_that_are_narrower_than_their_tiles_are_a_dimension_of_their_own() -> None:
+    """Heads of 48 columns in tiles of 64: the map ends where a head does, beyond which TMA fills in zeros. The
+    number of the first column alone would say that no tile is inside."""
+    made = program("bordered")
+    heads = _loads(made)["%y_34"]
+    assert heads
+    assert [_shown(made, one.coordinate) for one in heads.dimensions] == ["0", "(%start)", "(%at_7)"]
+    assert [_shown(made, one.stride) for one in heads.dimensions] == ["1", "(%stride)", "(%apart)"]
+    assert [one.extent.constant for one in heads.dimensions] == [48, 1 << 31, 1 << 31]
+    assert [_shown(made, one) for one, _ in heads.inside] == ["(%10) + (%start) * -1"]
+
+
 def test_rows_at_numbers_in_memory_are_left_to_copies() -> None:
     found = _loads(program("gathered_rows"))
     assert found["%x_32"] is None

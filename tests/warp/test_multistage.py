@@ -18,6 +18,7 @@ from twill.ir.loop import Scalar
 from twill.ir.operands import Iteration
 from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import (
+    Compute,
     ConsumerRelease,
     ConsumerWait,
     MmaIssue,
@@ -41,7 +42,7 @@ from twill.warp.residency import slots_in_cache
 from twill.warp.validate import validate
 
 COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overturned", "fa_fwd"
-GATHERED = "gathered_rows"
+GATHERED, LOOKED_UP, BESIDE = "gathered_rows", "consulted", "weighed"
 BETWEEN = "tilted"
 """A vector is read between two MMAs, so that its slot is released in the prologue too."""
 ATTENTION = "queries"
@@ -132,11 +133,42 @@ def test_the_ptx_of_two_mmas_in_a_row_is_right(kernel: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_rows_by_numbers_from_memory_are_found_by_the_threads_that_copy() -> None:
+@pytest.mark.parametrize("kernel", [GATHERED, LOOKED_UP, BESIDE])
+def test_rows_by_numbers_from_memory_are_found_by_the_threads_that_copy(kernel: str) -> None:
     """Which share a tile otherwise than the same threads share what they compute."""
-    made, (_, scheduled) = changed(GATHERED, MULTISTAGE), loops(GATHERED)
+    made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
     run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
     assert run.values > 1000
+
+
+def test_numbers_of_pages_are_loaded_by_the_threads_that_copy_alone() -> None:
+    """The group would wait for a tile of numbers that it does not read."""
+    group, _ = _loop(changed(LOOKED_UP, MULTISTAGE))
+    made = program(LOOKED_UP)
+    (load,) = (op.index for op in made.function.walk() if op.results and op.result.name == "%page_21")
+    executed = (one.ops for one in walk(group.body) if isinstance(one, Compute))
+    assert not any(load in ops for ops in executed)
+    assert any(
+        load in one.ops for each in walk(group.body) if isinstance(each, ProducerLoad) for one in each.loads
+    )
+
+
+def test_numbers_are_loaded_at_the_beginning_of_the_iteration_that_copies_with_them() -> None:
+    """What is copied for a later iteration begins in the middle of this one, and would wait there."""
+    text = target("sm90").source(changed(LOOKED_UP, MULTISTAGE))
+    body = text[text.rindex("for (int32_t i = ") :]
+    number, wait, copy = (body.index(one) for one in ("page_21_of_lane = (", "consumer_wait", "cp_async<16>"))
+    assert number < wait < copy
+    assert body.count("page_21_of_lane = (") == 1
+
+
+def test_threads_that_copy_a_vector_load_their_own_numbers_ahead_too() -> None:
+    text = target("sm90").source(changed(BESIDE, MULTISTAGE))
+    body = text[text.rindex("for (int32_t i = ") :]
+    assert body.index("_of_thread = thread.index < 16 ? ") < body.index("consumer_wait")
+    copied = next(line for line in body.splitlines() if "if (v_ < 16) cp_async" in line)
+    assert "_of_thread" in copied
+    assert "*(table" not in copied
 
 
 def test_loads_of_an_iteration_share_a_barrier() -> None:

@@ -21,7 +21,7 @@ from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
-from twill.generation.retries import LONGEST, Retry, retries
+from twill.generation.retries import FEWEST_GROUPS, LONGEST, Retry, retries, starved
 from twill.generation.spills import (
     LEAN,
     Compiled,
@@ -185,12 +185,24 @@ def without_warnings(
             return other
     report("fewer registers for masks and offsets, and other registers for groups that load")
     first = least_spilled(Compiled(made, tuple(said)))
+    if not first.said and starved(first.made):
+        report(f"{FEWEST_GROUPS}, so that threads which load have more registers")
+        wide = _with_fewest_groups(others(far_too_much(said)))
+        if wide and (other := checked(wide)):
+            return other
     if not first.said and (other := checked(first)):
         return other
     seconds = min(options.time_limit, LONGEST) * len(made.loops)
     if found := _best_retry(first, others(far_too_much(said)), seconds, report, checked):
         return found
     return None if first.made is made else checked(first)
+
+
+def _with_fewest_groups(retries: Iterable[Retry]) -> Compiled | None:
+    """The kernel of one group that loads and one that computes, where it is not lean and does not spill."""
+    retry = next((one for one in retries if one.what == FEWEST_GROUPS), None)
+    found = _tried(retry, inf) if retry else None
+    return found if found and not found.said and not found.made.program.lean else None
 
 
 def _as_before(built: Compiled, remedy: Remedy, retries: Iterable[Retry]) -> Compiled | None:

@@ -24,6 +24,8 @@ from twill.ir.problem import Problem
 from twill.ir.schedule import WARPGROUP
 from twill.simulate.predict import block_time, busy, shared
 from twill.targets import target
+from twill.warp.copies import with_copies
+from twill.warp.dataflow import read
 
 CLEARLY = 1.04
 """How many times as long a kernel with a group that loads has to take. (On an H200, predicted and measured:
@@ -66,20 +68,27 @@ def multistage(
 
 def _loading(first: Attempt, attempt: Lowering) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
-    groups compute and leave an SM idle, with those of one group. None where it can not be lowered so."""
+    groups compute, with those of one, if they leave an SM idle or threads copy what pages or rows are numbers
+    of: a group that copies has four warps that TMA would not need. None where it can not be lowered so."""
     machine = first.loops[0].machine
     try:
         return attempt(first.cases)
     except TwillError:
         if computing(first) < FEWEST or not machine.residency:
             return None
-    if first.of_sm() <= machine.residency.idle * shared(first.loops, list(map(busy, first.loops))):
+    least = machine.residency.idle * shared(first.loops, list(map(busy, first.loops)))
+    if first.of_sm() <= least and not _looks_up(first):
         return None
     alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in first.cases)
     try:
         return attempt(tuple(alone))
     except TwillError:
         return None
+
+
+def _looks_up(first: Attempt) -> bool:
+    code = with_copies(read(first.program.module, first.program.function), first.loops)
+    return bool(code.reloaded)
 
 
 def _narrow(written: Sequence[Case], attempt: Lowering) -> Attempt | None:

@@ -18,6 +18,7 @@ from twill.generation.generated import Generated, GenerateOptions, ProgressCallb
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
+from twill.ir.statements import Pipelined, ProducerLoad, walk
 from twill.ops.table import role
 from twill.targets import target
 
@@ -43,6 +44,11 @@ search, and spilled 40 bytes in the end.)"""
 SLOWER = 1.5
 """How many times as long the loops of a kernel without spills may take, as simulated: beyond that, spilling
 is taken to be better (estimate)."""
+
+
+IN_FLIGHT = 8
+"""Accesses of a thread that are in flight in a lean program, where a tile passes through its registers."""
+FEWEST_GROUPS = f"{LEAST_GROUPS} warp groups"
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +84,31 @@ def _loads_apart(made: Generated) -> bool:
     apart = len(computing) == 1 and len(made.program.groups) > 1
     few = 1 < made.program.resident_blocks <= FEW_BLOCKS
     return apart and few and target(made.loops[0].machine.arch).completion == "commit group"
+
+
+def starved(made: Generated) -> bool:
+    """Whether threads that load tiles through registers have so few of these, in a lean program, that waits
+    for their accesses take longer than an iteration: schedules count what accesses take, but not waits."""
+    arrival = made.loops[0].machine.loads.arrival
+    loading = [group for group in made.program.groups if group.only_moves] if made.program.lean else []
+    return any(
+        arrival
+        * sum(_batches(made, group.warps, fill) for fill in one.steady if isinstance(fill, ProducerLoad))
+        > one.interval
+        for group in loading
+        for one in walk(group.body)
+        if isinstance(one, Pipelined)
+    )
+
+
+def _batches(made: Generated, warps: int, fill: ProducerLoad) -> int:
+    """How often a thread waits for accesses to its part of the tiles that pass through registers."""
+    tensors = made.program.channel(fill.channel).tensors
+    threads = 32 * warps
+    accesses = (
+        tensors[one.tensor].bytes // (one.vector * threads) for one in fill.loads if one.along is not None
+    )
+    return sum(-(-each // IN_FLIGHT) for each in accesses)
 
 
 class _Making(Protocol):

@@ -28,6 +28,7 @@ from twill.ir.statements import (
     Statement,
     TileLoad,
 )
+from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import Code, loaded
 from twill.warp.events import fills_for_itself, loads
@@ -51,6 +52,7 @@ def merged(
     kernel whose loads can not be there."""
     computing = [group for group in granted if not only_moves(group)]
     where = parts[0].scheduled.loop.op
+    parts = [replace(part, tasks=_needed(code, part.tasks)) for part in parts]
     if len(computing) != 1 or target.completion != "commit group":
         what = f"{len(computing)} groups compute" if len(computing) != 1 else f"{target.name} has none"
         raise code.refuse(f"one group that computes and loads: {what}", where)
@@ -96,6 +98,17 @@ def _stays(code: Code, task: Task) -> str:
     if any(leaf.distance is not None or loaded(code, leaf.value) for leaf in task.leaves):
         return "what is loaded in the loop says from where"
     return ""
+
+
+def _needed(code: Code, tasks: Sequence[Task]) -> tuple[Task, ...]:
+    """Without those that load numbers which each copy loads again for itself (pages, rows), and nothing else:
+    a group that only loads reads them ahead, but the group that computes would wait for them."""
+
+    def again(task: Task) -> bool:
+        loads = [index for index in task.ops if role(code.ops[index]) == "pointer_load"]
+        return bool(loads) and not task.writes and all(index in code.reloaded for index in loads)
+
+    return tuple(task for task in tasks if not again(task))
 
 
 def with_loads(draft: LoopDraft) -> LoopDraft:

@@ -70,7 +70,7 @@ class Condition:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One of the parts of an offset that are the same in every iteration."""
+    """One of the parts of an offset."""
 
     elements: Elements
     costly: bool
@@ -88,7 +88,7 @@ class Analysis:
     inside: frozenset[int]
     """The operations of the loop, by their index."""
     divided: bool = False
-    """Offsets that are the same in every iteration are taken apart too, into `Part`s."""
+    """Offsets that are the same in every iteration are taken apart too; all are `Part`s."""
 
     def maker(self, value: Value) -> Op | None:
         """None for an argument, and for what comes in a slot."""
@@ -126,7 +126,7 @@ class Analysis:
         maker, width = self.maker(value), 64 if element(value.type) == "i64" else 32
         kind = role(maker) if maker else None
         if maker is None and value.producer in self.inside:
-            return Offset(width, moving=(self.scope.elements(value),))
+            return Offset(width, moving=(self._part(value),))
         if maker is None or kind == "constant":
             return Offset(width, (self.scope.elements(value),))
         if _view(maker):
@@ -141,7 +141,7 @@ class Analysis:
             return self._product(maker, width)
         if kind == "integer_cast" and width == 64:
             return self._widened(maker)
-        return Offset(width, moving=(self.scope.elements(value),))
+        return Offset(width, moving=(self._part(value),))
 
     def linear(self, value: Value) -> bool:
         """Whether a tile of integers grows by the same number from each row to the next, and from each column
@@ -196,7 +196,7 @@ class Analysis:
         """Not taken apart."""
         if self.invariant(value):
             return Offset(width, (self._part(value),))
-        return Offset(width, moving=(self.scope.elements(value),))
+        return Offset(width, moving=(self._part(value),))
 
     def _widened(self, op: Op) -> Offset:
         """In 64 bits, where no part leaves its type unless the sum does."""

@@ -80,6 +80,8 @@ class Emitter:
     """The same of loads through registers."""
     beside_copies: frozenset[tuple[str, int]] = frozenset()
     """Tensors that TMA loads to slots which threads copy to, too: channel and number."""
+    ahead: set[str] = field(default_factory=set[str])
+    """The channels whose numbers of rows the iteration that is printed has loaded at its beginning."""
     predicated: bool = False
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT

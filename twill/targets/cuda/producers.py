@@ -6,7 +6,7 @@ be copied.
 
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Tensor, Value
-from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, TileLoad
+from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, Statements, TileLoad
 from twill.ops.table import role
 from twill.targets.cuda.barriers import fenced_by_producer
 from twill.targets.cuda.copies import copied as copied_in_loop
@@ -30,7 +30,7 @@ from twill.targets.cuda.names import tensor_map, threads_copied
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading
 from twill.targets.cuda.register_tiles import Point
-from twill.targets.cuda.row_numbers import Passed, Rows, passed, rows
+from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, own_element, passed, rows
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import Shared, addressed, boxed
 from twill.targets.cuda.through_shared import write_tile
@@ -51,6 +51,25 @@ def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     conditions += emitter.exists(released) if released.base == "newest" else []
     lines = _every(emitter, it)
     return [f"if ({' && '.join(conditions)}) {{", *indented(lines), "}"] if conditions else lines
+
+
+def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
+    """At the beginning of an iteration of a group that computes too: the numbers of the rows that it copies
+    in the middle, so that it does not wait for them there. Each belongs to one slot of an iteration."""
+    declared, lines = list[str](), list[str]()
+    for it in (one for one in body if isinstance(one, ProducerLoad) and one.slots):
+        if emitter.program.channel(it.channel).filled_by != "cp_async":
+            continue
+        numbers, _ = _filled(emitter, it, emitter.positions.of(it.channel, it.at.iteration))
+        names = [name for one in numbers if (name := of_lane(one))]
+        if names and not any(f"{name} = 0;" in declared for name in names):
+            declared += [f"{name} = 0;" for name in names]
+            own = [one.removeprefix(f"const {of_lane(one).partition(' ')[0]} ") for one in numbers]
+            conditions = emitter.exists(it.at.iteration)
+            head = f"if ({' && '.join(conditions)}) {{" if conditions else "{"
+            lines += [head, *indented(own), "}"]
+            emitter.ahead.add(it.channel)
+    return [*declared, *lines]
 
 
 def first_loads(emitter: Emitter, it: Pipelined) -> list[str]:
@@ -200,6 +219,7 @@ def _copied_by_threads(emitter: Emitter, it: ProducerLoad, n: str) -> list[str]:
     head = emitter.comment(it.at, it.loads[-1].ops, f"copy {it.channel}")
     acquire = f"{channel_name(it.channel)}.producer_acquire({n});"
     numbers, lines = _filled(emitter, it, n)
+    numbers = [] if it.channel in emitter.ahead else numbers
     if all(load.along is None for load in it.loads):
         lines = [acquire, *lines, f"{channel_name(it.channel)}.producer_commit({n});"]
     else:
@@ -272,6 +292,8 @@ def _rows(emitter: Emitter, load: TileLoad, op: Op, tensor: SlotTensor) -> Rows 
         shared = not found.guard and not found.crossing
         return rows(found.point, found.axis, found.per, found.count) if shared else None
     places = _places(emitter, load, op, tensor)
+    if places.one.layout.axes != (0, 1):
+        return own_element(places.one, places.tile.columns, places.all, places.count)
     return None if places.crossing else rows(places.one, places.axis, places.per, places.count)
 
 

@@ -10,9 +10,10 @@ different banks. A thread reads a batch of units, as many as its registers hold,
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd, prod
+from re import search, sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
@@ -25,7 +26,7 @@ from twill.targets.cuda.copies import joined, placed, total
 from twill.targets.cuda.expressions import atom, needed, plus, times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_memory import place
-from twill.targets.cuda.register_tiles import Point
+from twill.targets.cuda.register_tiles import Elements, Point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed
 from twill.targets.cuda.tile_copies import filling_text
@@ -34,6 +35,10 @@ from twill.warp.slot_tensors import bits
 LANES = 32
 EIGHT = 8
 """Lines whose words at one position lie in different banks, in a swizzle of 128 bytes."""
+OF_LANE = "_of_lane"
+"""Ends the names of numbers of which each lane has that of another unit."""
+_EACH = r"\bthread\.(?!warp\b)|_of_"
+"""What differs from lane to lane, or is passed on already."""
 LEAST_IN_FLIGHT = 8
 """Accesses of a thread that are in flight, whether or not there are registers for them."""
 
@@ -257,7 +262,7 @@ def kept_in_registers(
     analysis = Analysis(scope, inside, divided=True)
     address, name = analysis.address(op.operands[0]), f"kept_{scope.program.name(op.result.id)}_"
     accesses = _accesses(scope, op, found)
-    declared, computed, used = list[str](), list[str](), 1
+    declared, computed, of_lanes, used = list[str](), list[str](), list[str](), 1
     names = dict[tuple[int, str], str]()
     offsets = list[tuple[str, ...]]()
     for number, offset in enumerate(address.offsets if address else ()):
@@ -270,6 +275,11 @@ def kept_in_registers(
                 names[number, text] = f"{variable}[{'i_' if count > 1 else '0'}]"
                 declared.append(f"uint{offset.bits}_t {variable}[{count}] = {{}};")
                 computed.append(f"{names[number, text]} = {text};")
+            elif text and (number, text) not in names and (held := _of_lane(found, text)):
+                variable, used = f"{name}at{len(names)}{OF_LANE}", used + offset.bits // 32
+                names[number, text] = variable
+                declared.append(f"uint{offset.bits}_t {variable};")
+                of_lanes.append(f"{variable} = {held};")
             own.append(names.get((number, text), ""))
         offsets.append(tuple(own))
     fixed = [one for one in _conditions(analysis, op) if one.fixed]
@@ -280,11 +290,23 @@ def kept_in_registers(
         computed.append(f"{full} = {full} && {holds};")
     if not declared:
         return Kept(inside, tuple(offsets))
-    block = [*needed(before, computed), UNROLL, f"for (uint32_t i_ = 0; i_ < {found.grid.count}; ++i_) {{"]
-    block += [*(f"    {line}" for line in _guarded(found, computed)), "}"]
+    block = [*needed(before, [*of_lanes, *computed]), *of_lanes]
+    if computed:
+        block += [UNROLL, f"for (uint32_t i_ = 0; i_ < {found.grid.count}; ++i_) {{"]
+        block += [*(f"    {line}" for line in _guarded(found, computed)), "}"]
     lines = (*declared, "{", *(f"    {line}" for line in block), "}")
     arrays = [f"keep({text.partition('[')[0]});" for text in names.values()]
     return Kept(inside, tuple(offsets), full, (*lines, *arrays), used)
+
+
+def _of_lane(found: Units, text: str) -> str:
+    """A number of unit `i_` that is the same in all lanes of a warp, of the unit that a lane has the number
+    of; empty where there is none, or where not all lanes load."""
+    if found.grid.guards or found.grid.count > LANES or not varies(text) or search(_EACH, text):
+        return ""
+    count = found.grid.count
+    lane = "thread.lane" if count == LANES else f"(thread.lane % {count})"
+    return sub(r"\bi_\b", lane, text)
 
 
 def _guarded(found: Units, lines: Sequence[str]) -> list[str]:
@@ -327,6 +349,8 @@ class Loading:
     """A condition under which the mask holds for all elements; empty where none is known."""
     arrays: bool
     """Arrays are kept in registers, which only constants may index."""
+    passed: tuple[tuple[str, int], ...] = ()
+    """The numbers that lanes pass on for each unit: the variable that a lane has, and its bits."""
 
     @property
     def registers(self) -> int:
@@ -336,7 +360,8 @@ class Loading:
 
 def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading:
     """The loads of a tile to `slot`, in the scope of the load in this iteration."""
-    begin, pointers = _pointers(scope, op, found, own)
+    numbers = _Numbers(found)
+    begin, pointers = _pointers(scope, op, found, own, numbers)
     conditions = _conditions(Analysis(scope, own.inside), op)
     moving = [one for one in conditions if not one.fixed]
     whole = [one.whole for one in moving if one.whole]
@@ -346,6 +371,7 @@ def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading
         f"const uint32_t to_ = {slot};",
         *([f"const uint32_t turn_ = {found.turn};"] if found.lines > 1 else []),
         f"[[maybe_unused]] const uint32_t at_[{found.lines}] = {{{starts}}};",
+        *numbers.lines,
         *begin,
     )
     other = _other(scope, op, found)
@@ -357,7 +383,38 @@ def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading
     known = bool(conditions) and len(whole) == len(moving) and (own.full or len(moving) == len(conditions))
     holds = joined((*((own.full,) if own.full else ()), *whole)) if known else ""
     arrays = any(varies(text) for texts in own.offsets for text in texts)
-    return Loading(found, declared, reads, plain, holds, arrays)
+    return Loading(found, declared, reads, plain, holds, arrays, tuple(numbers.passed.items()))
+
+
+@dataclass(slots=True)
+class _Numbers:
+    """What of addresses takes a division or a load, and is computed before the first access of a tile: once
+    for all units of a thread, or for one of them, which its lane passes on (`__shfl_sync`)."""
+
+    found: Units
+    names: dict[str, str] = field(default_factory=dict[str, str])
+    """By the text of a part."""
+    lines: list[str] = field(default_factory=list[str])
+    passed: dict[str, int] = field(default_factory=dict[str, int])
+
+    def of(self, part: Elements, point: Point, width: int) -> str:
+        """The text of a part at a point."""
+        text = part(point)
+        if not isinstance(part, Part) or not part.costly or self.found.grid.guards:
+            return text
+        held = _of_lane(self.found, text) if varies(text) else text
+        if text not in self.names and held:
+            name = f"number{len(self.names)}{OF_LANE if varies(text) else '_'}"
+            self.lines.append(f"const uint{width}_t {name} = {held};")
+            self.names[text] = name
+        return self.given(self.names[text], width) if held else text
+
+    def given(self, name: str, width: int) -> str:
+        """What a unit takes for a variable."""
+        if not name.endswith(OF_LANE):
+            return name
+        self.passed[name] = width
+        return f"{name.removesuffix(OF_LANE)}_of_i_[u_]"
 
 
 def loaded(tiles: Sequence[Loading], room: int) -> list[str]:
@@ -380,7 +437,9 @@ def _other(scope: Scope, op: Op, found: Units) -> str:
     return f"0x{int(pattern, 16) & ((1 << 8 * found.access) - 1):x}u"
 
 
-def _pointers(scope: Scope, op: Op, found: Units, own: Kept) -> tuple[list[str], list[str]]:
+def _pointers(
+    scope: Scope, op: Op, found: Units, own: Kept, numbers: _Numbers
+) -> tuple[list[str], list[str]]:
     """Declarations of what addresses begin with, and the address of each access of unit `i_`."""
     analysis = Analysis(scope, own.inside, divided=True)
     address, accesses = analysis.address(op.operands[0]), _accesses(scope, op, found)
@@ -397,8 +456,9 @@ def _pointers(scope: Scope, op: Op, found: Units, own: Kept) -> tuple[list[str],
             parts = [
                 one(point) for one in offset.fixed if not (name and isinstance(one, Part) and one.costly)
             ]
-            fixed = [*([name] if name else []), *parts]
-            same, different = placed(offset, fixed, [part(point) for part in offset.moving])
+            fixed = [*([numbers.given(name, offset.bits)] if name else []), *parts]
+            moving = [numbers.of(part, point, offset.bits) for part in offset.moving]
+            same, different = placed(offset, fixed, moving)
             first, each = [*first, *same], [*each, *different]
         begin.append(f"{kind} from{load}_ = {' + '.join(first)};")
         made.append(total(each))
@@ -424,11 +484,27 @@ def _started(one: Loading, each: int) -> list[str]:
         _each_unit(one.found, each, [f"read_[u_][{load}] = {text}" for load, text in enumerate(texts)])
         for texts in (one.reads, one.unmasked)
     )
-    declared = f"uint32_t read_[{each}][{one.found.loads}];"
+    declared = [f"uint32_t read_[{each}][{one.found.loads}];", *_passed(one, each)]
     if not one.whole:
-        return [declared, *read]
+        return [*declared, *read]
     fast, slow = ([f"    {line}" for line in lines] for lines in (plain, read))
-    return [declared, f"if ({one.whole}) {{", *fast, "} else {", *slow, "}"]
+    return [*declared, f"if ({one.whole}) {{", *fast, "} else {", *slow, "}"]
+
+
+def _passed(one: Loading, each: int) -> list[str]:
+    """The numbers of these units, from the lanes that have them: all lanes come here, with any mask."""
+    if not one.passed:
+        return []
+    names = [(name.removesuffix(OF_LANE) + "_of_i_", name, width) for name, width in one.passed]
+    arrays = [f"uint{width}_t {name}[{each}];" for name, _, width in names]
+    given = [f"{name}[u_] = __shfl_sync(~0u, {of_lane}, b_ + u_);" for name, of_lane, _ in names]
+    return [
+        *arrays,
+        UNROLL,
+        f"for (uint32_t u_ = 0; u_ < {each}; ++u_) {{",
+        *(f"    {line}" for line in given),
+        "}",
+    ]
 
 
 def _written(one: Loading, each: int) -> list[str]:

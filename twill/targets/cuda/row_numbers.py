@@ -20,6 +20,8 @@ from twill.targets.cuda.register_tiles import AnyPoint, Elements, Point
 from twill.targets.cuda.scope import Scope
 
 LANES = 32
+OF_LANE, OF_THREAD = "_of_lane", "_of_thread"
+"""End the names of numbers that lanes pass on, and of those that each thread keeps for itself."""
 _INTEGERS = ("i8", "i16", "i32", "i64")
 _MOST = 4
 """Numbers of one row that are passed; more have no registers in threads that copy."""
@@ -36,8 +38,10 @@ class Rows:
     size: int
     lane: str
     """The row whose numbers this lane loads."""
-    source: str
-    """The lane that has the numbers of the row of copy `i_`."""
+    source: str = ""
+    """The lane that has the numbers of the row of copy `i_`; empty where each thread has its own."""
+    guard: str = ""
+    """Which threads copy, where not all do."""
 
 
 def rows(point: Point, axis: int, per: int, count: int) -> Rows | None:
@@ -54,6 +58,14 @@ def rows(point: Point, axis: int, per: int, count: int) -> Rows | None:
     lane = plus(plus(first, f"{number} / {together} * {form.threads // per}"), f"{number} % {together}")
     own = f"thread.index % {LANES} / {per}" if together > 1 else "0"
     return Rows(point, axis, form.shape[axis], f"({lane})", plus(times("i_", together), own))
+
+
+def own_element(point: Point, size: int, copies: int, count: int) -> Rows | None:
+    """Of a vector of which a thread makes one of all `copies` at most: it needs no number but its own."""
+    if count != 1:
+        return None
+    guard = f"thread.index < {copies}" if copies < point.layout.threads else ""
+    return Rows(point, 0, size, point.at[0].replace("v_", "thread.index"), guard=guard)
 
 
 @dataclass(slots=True)
@@ -75,7 +87,9 @@ class Passed:
 
     def _elements(self, scope: Scope, value: Value) -> Elements:
         own, kind = scope.elements(value), C_TYPES[element(value.type)]
-        name, lane = (f"{scope.name(value)}{ending}" for ending in ("of_i_", "of_lane"))
+        if not self.rows.source:
+            return self._of_thread(own, kind, f"{scope.name(value)}{OF_THREAD.removeprefix('_')}")
+        name, lane = (f"{scope.name(value)}{ending}" for ending in ("of_i_", OF_LANE.removeprefix("_")))
         copied, axis = self.rows.point.at[self.rows.axis], self.rows.axis
         at = ("0", self.rows.lane) if axis else (self.rows.lane, "0")
         self.loaded.append(f"const {kind} {lane} = {own(replace(self.rows.point, at=at))};")
@@ -87,6 +101,17 @@ class Passed:
 
         return elements
 
+    def _of_thread(self, own: Elements, kind: str, name: str) -> Elements:
+        lane, guard = self.rows.lane, self.rows.guard
+        number = own(replace(self.rows.point, at=(lane, lane)))
+        self.loaded.append(f"const {kind} {name} = {f'{guard} ? {number} : 0' if guard else number};")
+
+        def elements(one: AnyPoint) -> str:
+            copied = isinstance(one, Point) and one.at == self.rows.point.at
+            return name if copied else own(one)
+
+        return elements
+
     def used(self, copy: str) -> list[str]:
         """The declarations of the numbers that a copy has; all lanes must come to them."""
         return needed(self.taken, [copy])
@@ -94,6 +119,13 @@ class Passed:
     def needed(self, lines: Sequence[str]) -> list[str]:
         """What each lane loads of what it passes on in some lines."""
         return needed(self.loaded, lines)
+
+
+def of_lane(line: str) -> str:
+    """Type and name of a number that a lane loads for the lanes of its row, or a thread for itself; empty for
+    other lines."""
+    declared = line.partition(" = ")[0].removeprefix("const ")
+    return declared if declared.endswith((OF_LANE, OF_THREAD)) else ""
 
 
 def passed(ops: Sequence[Op], rows: Rows | None) -> Passed | None:
@@ -110,6 +142,8 @@ def _of_rows(value: Value, rows: Rows) -> bool:
     kind = value.type
     if not isinstance(kind, Tensor) or element(kind) not in _INTEGERS or prod(kind.shape) != rows.size:
         return False
+    if not rows.source:
+        return len(kind.shape) == 1
     try:
         along = axes(kind)
     except ValueError:

@@ -67,7 +67,7 @@ from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import NOTHING_KEPT, kept
-from twill.targets.cuda.producers import first_loads, producer_load, producer_store
+from twill.targets.cuda.producers import first_loads, numbers_ahead, producer_load, producer_store
 from twill.targets.cuda.register_tiles import held
 from twill.targets.cuda.tile_stores import store_tile
 
@@ -247,9 +247,10 @@ def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
     emitter.positions = kept(emitter.program, it.steady, emitter.least)
     printed(emitter, it.steady)  # then what is in flight is that at the back edge, not at the entry
     emitter.in_loop = True
+    numbers = numbers_ahead(emitter, it.steady)
     steady = printed(emitter, it.steady)
-    emitter.in_loop = False
-    body = [*_rematerialized(emitter, steady), *steady, *emitter.positions.advance()]
+    emitter.in_loop, emitter.ahead = False, set[str]()
+    body = [*_rematerialized(emitter, steady), *numbers, *steady, *emitter.positions.advance()]
     head = [*emitter.positions.start(emitter.least), f"for (int32_t i = {emitter.least}; i < n; ++i) {{"]
     emitter.positions = NOTHING_KEPT
     return [*head, *indented(body), "}"] if steady else []

@@ -102,13 +102,29 @@ class _NotAffineError(Exception):
     """The load is left to copies."""
 
 
+class _NeverInsideError(_NotAffineError):
+    """A bound is less than the tile is long, so no tile lies inside of the map."""
+
+
 def tiled(program: Program, load: TileLoad, tensor: SlotTensor) -> TiledLoad | None:
-    """The load by TMA; None where its pointers or its mask are not such."""
+    """The load by TMA; None where its pointers or its mask are not such. Where the columns of a tile begin at
+    a number that the host does not know, their bound is no extent, and a tile that is wider than the bound
+    (heads of 96 in tiles of 128) would never be loaded so: that number is taken apart then, into strides of
+    the map and what is multiplied by them."""
     op = program.op(load.ops[-1])
     if tensor.repeated > 1:
         return None
     try:
         return _Finder(program, load).load(op, tensor)
+    except _NeverInsideError:
+        return _taken_apart(program, load, tensor)
+    except (_NotAffineError, ValueError):
+        return None
+
+
+def _taken_apart(program: Program, load: TileLoad, tensor: SlotTensor) -> TiledLoad | None:
+    try:
+        return _Finder(program, load, apart=True).load(program.op(load.ops[-1]), tensor)
     except (_NotAffineError, ValueError):
         return None
 
@@ -121,14 +137,19 @@ def _constants(multiples: Iterable[tuple[Polynomial, int]]) -> Iterator[tuple[in
 class _Finder:
     program: Program
     given: TileLoad
+    apart: bool = False
+    """Numbers at hand are taken apart too, where what they are made of can be computed."""
+    known: frozenset[int] = field(init=False)
+    """Values that the group that loads has at hand."""
     scalars: Scalars = field(init=False)
     axes: AxisAnalysis = field(init=False)
 
     def __post_init__(self) -> None:
         self.axes = AxisAnalysis(self.program.function)
+        self.known = frozenset(read.value for read in self.given.reads)
         self.scalars = Scalars(
             self.maker,
-            frozenset(read.value for read in self.given.reads),
+            frozenset() if self.apart else self.known,
             frozenset(arg.id for arg in self.program.function.args),
         )
 
@@ -142,7 +163,7 @@ class _Finder:
         maker, kind = self.maker(value), value.type
         if not isinstance(kind, Tensor):
             return _Affine(self.scalars.of(value), ())
-        if maker is None or value.id in self.scalars.kept:
+        if maker is None or value.id in self.known:
             raise _NotAffineError
         rank = len(kind.shape)
         match role(maker):
@@ -299,6 +320,8 @@ class _Finder:
         needed = [*(one.coordinate for one in load.dimensions), *(one for one, _ in load.inside)]
         if not all(map(self._argument, made)) or any(wrong) or not all(map(self._at_hand, needed)):
             raise _NotAffineError
+        if any(most is not None and most < many for most, many in _constants(load.inside)):
+            raise _NeverInsideError
         return load
 
     def _argument(self, polynomial: Polynomial) -> bool:
@@ -387,7 +410,7 @@ class _Finder:
 
     def _computed(self, value: Value) -> bool:
         maker = self.maker(value)
-        known = value.id in self.scalars.kept | self.scalars.arguments
+        known = value.id in self.known | self.scalars.arguments
         known = known or (maker is not None and (maker.index in self.given.ops or role(maker) == "constant"))
         return (
             known
