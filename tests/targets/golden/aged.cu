@@ -161,14 +161,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     uint32_t read_0[4][4];
                     const uint32_t read_0_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                    __half read_5[16];
-                    const uint32_t read_5_at = channel_x_23.slot(count_x_23);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                    __half read_4[16];
+                    const uint32_t read_4_at = channel_x_23.slot(count_x_23);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                    for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                     await_reads(read_0);
                 }
                 channel_x_21.consumer_release(count_x_21);
@@ -208,14 +207,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                         uint32_t read_0[4][4];
                         const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                        __half read_5[16];
-                        const uint32_t read_5_at = channel_x_23.slot(count_x_23 + i);
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                        __half read_4[16];
+                        const uint32_t read_4_at = channel_x_23.slot(count_x_23 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                        for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                         await_reads(read_0);
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
@@ -460,14 +458,13 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                     uint32_t read_0[4][4];
                     const uint32_t read_0_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                    __half read_5[16];
-                    const uint32_t read_5_at = channel_x_23.slot(count_x_23);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                    __half read_4[16];
+                    const uint32_t read_4_at = channel_x_23.slot(count_x_23);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                    for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                 }
                 channel_x_21.consumer_release(count_x_21);
                 channel_x_23.consumer_release(count_x_23);
@@ -507,14 +504,13 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                         uint32_t read_0[4][4];
                         const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                        __half read_5[16];
-                        const uint32_t read_5_at = channel_x_23.slot(count_x_23 + i);
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                        __half read_4[16];
+                        const uint32_t read_4_at = channel_x_23.slot(count_x_23 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                        for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
                     channel_x_23.consumer_release(count_x_23 + i);

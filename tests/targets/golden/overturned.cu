@@ -166,7 +166,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26_age1[((i_ & 7))]);
+                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26_age1[((i_ & 7))]);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
                         const uint32_t read_5_at = memory + 40960;
@@ -183,7 +183,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                         const uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                         float acc_31_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];
@@ -200,7 +200,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26[((i_ & 7))]);
+                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26[((i_ & 7))]);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
                     const uint32_t read_5_at = memory + 40960;
@@ -217,7 +217,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     const uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                     float acc_31_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];
@@ -436,7 +436,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26_age1[((i_ & 7))]);
+                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26_age1[((i_ & 7))]);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
                         const uint32_t read_5_at = memory + 40960;
@@ -453,7 +453,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                         const uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                         float acc_31_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];
@@ -469,7 +469,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26[((i_ & 7))]);
+                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26[((i_ & 7))]);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
                     const uint32_t read_5_at = memory + 40960;
@@ -486,7 +486,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     const uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                     float acc_31_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];

@@ -382,7 +382,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 128 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_8[4][4];
             const uint32_t read_8_at = memory + 98304;
@@ -960,7 +960,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 128 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_8[4][4];
             const uint32_t read_8_at = memory + 98304;

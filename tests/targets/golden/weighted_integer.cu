@@ -177,16 +177,15 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     int8_t read_0[32];
                     const uint32_t read_0_at = channel_x_16.slot(count_x_16);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64));
-                    int8_t read_5[16];
-                    const uint32_t read_5_at = channel_x_21.slot(count_x_21);
+                    for (int i_ = 0; i_ < 16; ++i_) load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 % 64));
+                    int8_t read_4[16];
+                    const uint32_t read_4_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
+                    await_reads(read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
+                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]));
                 }
                 fence_async_shared();
                 channel_x_16.consumer_release(count_x_16);
@@ -212,16 +211,15 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                         int8_t read_0[32];
                         const uint32_t read_0_at = channel_x_16.slot(count_x_16 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64));
-                        int8_t read_5[16];
-                        const uint32_t read_5_at = channel_x_21.slot(count_x_21 + i);
+                        for (int i_ = 0; i_ < 16; ++i_) load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 % 64));
+                        int8_t read_4[16];
+                        const uint32_t read_4_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
-                        await_reads(read_5);
+                        for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
+                        await_reads(read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
+                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]));
                     }
                     fence_async_shared();
                     channel_x_16.consumer_release(count_x_16 + i);

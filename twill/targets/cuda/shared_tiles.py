@@ -5,7 +5,7 @@ of the swizzle pattern (128, 64 or 32 bytes), all rows of one box before the nex
 and wgmma reads it (PTX ISA, shared memory matrix layout).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -26,6 +26,7 @@ from twill.targets.cuda.register_tiles import (
     packed,
     point,
     together,
+    word,
 )
 from twill.warp.slot_tensors import bits
 
@@ -211,13 +212,49 @@ def _whole(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
 
 
 def _elements(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
-    """Element by element."""
+    """By matrices whose rows a line of the pattern holds, by neighbours, or element by element."""
+    pack, bases = packed(type), bases_of(form)
+    if bases is None:
+        return _by_coordinates(type, form, tile, name)
+    if pack and (matrices := matrix_rows(bases, tile)) is not None:
+        one, transposed = matrices
+        read = (
+            f"load_matrices<{str(transposed).lower()}>({name}[i_], 0, {name}_at + {element_place(tile, one)})"
+        )
+        return [f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {read};"]
+    if tile.bits in (8, 16, 32) and bases.neighbours(contiguous(bases, tile), 2) == 2:
+        address = f"{name}_at + {element_place(tile, bases.point('(i_ * 2)'))}"
+        read = f"{name}[i_ / 4][i_ % 4] = shared_at<{word(type)}>({address});" if pack else ""
+        read = read or f"load_elements<2>({name}, i_ * 2, {address});"
+        return [f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {read}"]
+
+    def at(register: str) -> str:
+        return f"shared_at<{c_type(type)}>({name}_at + {element_place(tile, bases.point(register))})"
+
+    return _each(form, pack, name, at)
+
+
+def bases_of(form: Fragment) -> Spread | None:
+    """A tile that is held as MMAs have it, as a linear layout; None for vectors and where it is none."""
+    try:
+        return form.spread() if form.axes == (0, 1) else None
+    except ValueError:
+        return None
+
+
+def _by_coordinates(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
+    """Element by element, each at the row and the column that it has."""
 
     def at(register: str) -> str:
         row, column = coordinates(form, register)
         return f"shared_at<{c_type(type)}>({name}_at + {byte_of(tile, row, column)})"
 
-    if (pack := packed(type)) is None:
+    return _each(form, packed(type), name, at)
+
+
+def _each(form: Fragment, pack: str | None, name: str, at: Callable[[str], str]) -> list[str]:
+    """Every element as `at` has that of a register."""
+    if pack is None:
         return [f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    {name}[i_] = {at('i_')};"]
     low, high = (at(f"({register})") for register in ("2 * i_", "2 * i_ + 1"))
     return [
@@ -296,36 +333,43 @@ def byte_of(tile: Shared, row: str, column: str) -> str:
 
 
 def element_place(tile: Shared, one: LinearPoint) -> str:
-    """Bytes to an element. Where registers have whole patterns of rows, and no bit of a coordinate depends on
-    both register and thread, their parts are found apart (`divided_place`)."""
+    """Bytes to an element. Where no bit of a coordinate depends on both register and thread, their parts are
+    found apart (`divided_place`)."""
     one = one.lines()
     if tile.places or tile.padded:
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     registers, threads = one.parts()
     own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
-    row = own[1] if tile.transposed else own[0]
-    if row % _PATTERN or any(a & b for a, b in zip(own, other, strict=True)):
+    if any(a & b for a, b in zip(own, other, strict=True)):
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
-    return divided_place(tile, (first[0], first[1]), (second[0], second[1]))
+    whole = (own[1] if tile.transposed else own[0]) % _PATTERN == 0
+    return divided_place(tile, (first[0], first[1]), (second[0], second[1]), whole)
 
 
 _PATTERN = 8
 """Rows after which each swizzle repeats."""
 
 
-def divided_place(tile: Shared, registers: tuple[str, str], threads: tuple[str, str]) -> str:
+def divided_place(
+    tile: Shared, registers: tuple[str, str], threads: tuple[str, str], whole: bool = True
+) -> str:
     """Bytes to the element at the sum of two coordinates, without a carry: what registers add only flips bits
     of the swizzled place of the thread, or is an offset known to the compiler, so that all addresses of a
-    thread follow from one."""
+    thread follow from one. `whole`: registers add whole patterns of rows; a part of one flips bits too, since
+    the swizzle of an exclusive or is that of the swizzled ones."""
     row, column = reversed(registers) if tile.transposed else registers
     line, start = reversed(threads) if tile.transposed else threads
     size, width = tile.bits // 8, tile.width
     boxes = [f"{place} * {size} / {width} * {tile.box}" for place in (column, start) if place != "0"]
-    rows = [f"{row} * {width}"] if row != "0" else []
+    patterns = f"{row} * {width}" if whole else f"{row} / {_PATTERN} * {_PATTERN * width}"
+    rows = [patterns] if row != "0" else []
     inside = plus(f"{line} * {width}", f"{start} * {size} % {width}" if start != "0" else 0)
-    flipped = f" ^ {column} * {size} % {width}" if column != "0" else ""
-    return " + ".join([*boxes, *rows, f"(swizzle<{width}>({inside}){flipped})"])
+    flipped = f"{column} * {size} % {width}" if column != "0" else ""
+    if not whole:
+        part = plus(f"{row} % {_PATTERN} * {width}", flipped or 0)
+        flipped = f"swizzle<{width}>({part})"
+    return " + ".join([*boxes, *rows, f"(swizzle<{width}>({inside}){f' ^ {flipped}' if flipped else ''})"])
 
 
 def coordinates(form: Fragment, register: str) -> tuple[str, str]:
