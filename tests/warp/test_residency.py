@@ -17,11 +17,13 @@ from twill.warp.dataflow import read
 from twill.warp.footprint import Footprint
 from twill.warp.plan import Options
 from twill.warp.residency import (
+    ONE_SLOT,
     ahead,
     between_iterations,
     enough_slots,
     even_launches,
     never_waits,
+    pace,
     shared_bytes,
     tiles_and_vectors,
 )
@@ -209,6 +211,18 @@ def test_one_group_that_loads_is_in_the_blocks_that_are_predicted_to_be_fastest(
     def predicted(plans: object, parts: object, blocks: int) -> float:
         return 100.0 + (blocks != fastest)
 
-    monkeypatch.setattr("twill.warp.plan.between_iterations", predicted)
+    monkeypatch.setattr("twill.warp.plan.pace", predicted)
     made = changed("pointers_one_warp", Options(multistage=True, most=3))
     assert made.launch.blocks == fastest
+
+
+def test_one_slot_for_each_block_is_slower_than_predicted() -> None:
+    """Blocks wait for each tile that they read, and a grid may have fewer than fit; not where each has a slot
+    for all of its tiles."""
+    _, (_, parts) = program("pointers_one_warp"), loops("pointers_one_warp")
+
+    def beside(depth: int, fills: int | None = None) -> float:
+        plan = ChannelPlan("x", 0, (0,), (TILE,), "cp_async", depth, ((),), fills=fills)
+        return pace([plan], parts, 64) / between_iterations([plan], parts, 64)
+
+    assert beside(1) == ONE_SLOT > beside(2) == beside(1, fills=1) == 1.0

@@ -28,13 +28,13 @@ from twill.warp.pipelined_loops import LoopDraft
 from twill.warp.residency import (
     ahead,
     all_tiles,
-    between_iterations,
     candidates,
     enough_slots,
     even_launches,
     filled_at_once,
     hides_arrival,
     never_waits,
+    pace,
     shared_bytes,
     sharing,
     slots_in_cache,
@@ -416,7 +416,7 @@ def _resident(
     possible = candidates(*given, design.options.room)
     found = ((memory, blocks) for blocks in possible if (memory := shared_by(blocks)))
     if apart:
-        paces = [(between_iterations(memory.plans, scheduled, n), memory, n) for memory, n in found]
+        paces = [(pace(memory.plans, scheduled, n), memory, n) for memory, n in found]
         _, memory, blocks = min(paces, key=lambda one: one[0], default=(0.0, alone, 1))
     else:
         memory, blocks = next(found, (alone, 1))

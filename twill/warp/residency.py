@@ -25,6 +25,12 @@ from twill.warp.non_loop_code import home
 from twill.warp.slot_tensors import bits
 from twill.warp.tasks import Scheduled, Task
 
+ONE_SLOT = 1.1
+"""How many times as long thread blocks take that load for themselves into one slot each, beside what is
+predicted of as many blocks as an SM may hold: a grid may have fewer, or end with fewer. (On an H200, products
+of 16 and 32 rows, chunks of linear attention: 15 of 16 kernels with one slot took 1.02 to 2.2 times as long
+as Triton's, which have two and fewer blocks.)"""
+
 
 def candidates(
     code: Code,
@@ -252,6 +258,12 @@ def hides_arrival(
     )
 
 
+def pace(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int) -> float:
+    """Cycles of an SM for an iteration of each loop, where the blocks load for themselves; more where each of
+    them has one slot, and the SM idles until as many blocks run as it may hold."""
+    return between_iterations(plans, loops, blocks) * (ONE_SLOT if _waits_for_each(plans) else 1.0)
+
+
 def between_iterations(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int) -> float:
     """Cycles of an SM for an iteration of each loop, together, where a block waits for each load but those
     that its slots are filled with ahead, and does nothing meanwhile (`warp.multistage`): other blocks do,
@@ -260,6 +272,13 @@ def between_iterations(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled],
     waits = [max((_waits(plan, one) for plan in filled), default=0.0) for one in loops]
     alone = [_length(one) + wait for one, wait in zip(loops, waits, strict=True)]
     return sum(max(one.solution.interval, time / blocks) for one, time in zip(loops, alone, strict=True))
+
+
+def _waits_for_each(plans: Sequence[ChannelPlan]) -> bool:
+    """Whether a block can not load a tile before it has read the one before: a channel has one slot, which is
+    filled again."""
+    filled = (plan for plan in plans if plan.filled_by in LOADED and not plan.once)
+    return any(plan.depth < 2 * max(1, len(plan.sharers)) and not filled_at_once(plan) for plan in filled)
 
 
 def _waits(plan: ChannelPlan, one: Scheduled) -> float:

@@ -435,16 +435,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(position9_x_24_y_35);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }
@@ -457,16 +456,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -477,16 +475,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -497,16 +494,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -517,16 +513,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -537,16 +532,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -557,16 +551,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -577,16 +570,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -597,16 +589,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -617,16 +608,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -639,16 +629,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }
@@ -1174,16 +1163,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(position9_x_24_y_35);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }
@@ -1196,16 +1184,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1216,16 +1203,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1236,16 +1222,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1256,16 +1241,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1276,16 +1260,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1296,16 +1279,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1316,16 +1298,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1336,16 +1317,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1356,16 +1336,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1378,16 +1357,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }

@@ -270,9 +270,12 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     if (matrices := matrix_rows(form, tile)) is not None:
         point, transposed = matrices
         address = f"{name}_at + {element_place(tile, point)}"
-        word = f"load_matrices<{str(transposed).lower()}>({name}, 4 * i_, {address});"
+        all_four, turned = 4 * 32 // tile.bits, str(transposed).lower()
+        step = f"{4 if packed(type) else all_four} * i_"
+        word_by_word = f"load_matrices<{turned}>({name}, {step}, {address});"
         lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
-        return [*lines, f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {word}"], held(name, type)
+        loop = f"for (int i_ = 0; i_ < {form.registers // all_four}; ++i_) {word_by_word}"
+        return [*lines, loop], held(name, type)
     many = form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits)
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
@@ -297,25 +300,30 @@ def contiguous(form: Spread, tile: Shared) -> int:
 
 
 def matrix_rows(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
-    """The row of a matrix of 8 x 8 elements whose address each lane gives, and whether the matrices are
-    transposed, where four of them are eight registers of each thread (PTX ISA, ldmatrix). Transposed, the
-    two elements of a word and the four lanes beside each other have the rows that their lanes name, which
-    need not be neighbours: operands of mma.sync that a thread holds four consecutive elements of. None where
-    warps or registers exchange elements of a row, of which there are eight side by side: an accumulator of
-    fewer than eight columns for each warp."""
-    if tile.bits != 16 or len(form.register) < 3 or len(form.shape) != 2:
+    """The row of a matrix of 8 x 8 elements of 16 bits whose address each lane gives, and whether matrices
+    are transposed, where four of them are eight registers of each thread, or sixteen of a byte (PTX ISA,
+    ldmatrix). Transposed, the two elements of a word and the four lanes beside each other have the rows that
+    their lanes name, which need not be neighbours: operands of mma.sync that a thread holds four consecutive
+    elements of. None where warps or registers exchange elements of a row, of which there are 16 bytes side
+    by side: an accumulator of fewer than eight columns for each warp."""
+    if tile.bits not in (8, 16) or len(form.shape) != 2:
+        return None
+    first, line_size = {8: 2, 16: 1}[tile.bits], 16 * 8 // tile.bits
+    if len(form.register) < first + 2:
         return None
     for along in (0, 1):
-        unit = tuple((size, 0) if along == 0 else (0, size) for size in (1, 2, 4))
+        sizes = tuple(1 << k for k in range(first + 2))
+        unit = tuple((size, 0) if along == 0 else (0, size) for size in sizes)
         other = tuple((0, size) if along == 0 else (size, 0) for size in (1, 2, 4))
-        own = (form.register[0], *form.lane[:2])
+        own = (*form.register[:first], *form.lane[:2])
         contiguous = along == (0 if tile.transposed else 1)
-        fits = own == unit if contiguous else all(at[along] and not at[1 - along] for at in own)
+        turned = tile.bits == 16 and all(at[along] and not at[1 - along] for at in own)
         line = along if contiguous else 1 - along
-        whole = all(at[line] % 8 == 0 for at in (*form.register[1:], *form.warp))
-        if fits and whole and form.lane[2:] == other:
-            lane = (*(other if contiguous else own), *form.register[1:3])
-            return LinearPoint(form.shape, form.register[3:], lane, form.warp, (0, 0)), not contiguous
+        whole = all(at[line] % line_size == 0 for at in (*form.register[first:], *form.warp))
+        if (own == unit if contiguous else turned) and whole and form.lane[2:] == other:
+            lane = (*(other if contiguous else own), *form.register[first : first + 2])
+            here = LinearPoint(form.shape, form.register[first + 2 :], lane, form.warp, (0, 0))
+            return here, not contiguous
     return None
 
 
