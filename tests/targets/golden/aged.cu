@@ -332,15 +332,6 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
             }
             keep(kept_x_21_to);
             keep(kept_x_21_at1);
-            uint32_t kept_acc_35_to[1];
-            uint32_t kept_acc_35_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_acc_35_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_acc_35_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_acc_35_to);
-            keep(kept_acc_35_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: store load.x_27 to x_27
                 channel_x_27.producer_acquire(count_x_27);
@@ -377,10 +368,10 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_acc_35.slot(count_acc_35);
-                    __half* from_ = v + int32_t(kept_acc_35_at1[0]);
+                    __half* from_ = v + int32_t(kept_x_21_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_21_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_acc_35.producer_commit(count_acc_35);
                 for (int32_t i = 1; i < n; ++i) {
@@ -419,10 +410,10 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_acc_35.slot(count_acc_35 + i);
-                        __half* from_ = v + int32_t(kept_acc_35_at1[0]);
+                        __half* from_ = v + int32_t(kept_x_21_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_21_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_acc_35.producer_commit(count_acc_35 + i);
                 }

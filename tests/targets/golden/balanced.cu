@@ -887,14 +887,11 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
             keep(kept_x_19_at0);
             keep(kept_x_19_at1);
             uint32_t kept_y_25_to[1];
-            uint32_t kept_y_25_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 kept_y_25_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_y_25_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_y_25_to);
-            keep(kept_y_25_at1);
             if (n >= 2) {
                 // cycle 0, stage 0: copy x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
                 channel_x_19.producer_acquire(count_x_19);
@@ -912,7 +909,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_25.slot(count_y_25);
-                    __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                    __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
@@ -942,7 +939,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_25.slot(count_y_25 + 1);
-                    __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                    __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64));
@@ -973,7 +970,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_25.slot(count_y_25 + i);
-                        __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                        __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
@@ -1006,7 +1003,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_25.slot(count_y_25 + i);
-                        __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                        __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));

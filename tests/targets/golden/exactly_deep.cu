@@ -238,17 +238,14 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
             keep(kept_x_17_to);
             keep(kept_x_17_at0);
             keep(kept_x_17_at1);
-            uint32_t kept_y_23_to[1];
             uint32_t kept_y_23_at0[8];
             uint32_t kept_y_23_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_y_23_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_23_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
                 kept_y_23_at1[0] = uint32_t(muli_7 + int32_t((chunk_ * 4)));
             }
-            keep(kept_y_23_to);
             keep(kept_y_23_at0);
             keep(kept_y_23_at1);
             if (n >= 1) {
@@ -268,7 +265,7 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                     float* from_ = b + int32_t(kept_y_23_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_23_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_17_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_17_y_23.producer_commit(count_x_17_y_23);
                 auto position_x_17_y_23 = channel_x_17_y_23.position(count_x_17_y_23 + 1);
@@ -289,7 +286,7 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                         float* from_ = b + int32_t(kept_y_23_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_23_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_17_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
                     channel_x_17_y_23.producer_commit(position_x_17_y_23);
                     position_x_17_y_23.advance();

@@ -327,16 +327,6 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
             }
             keep(kept_load_19_to);
             keep(kept_load_19_at0);
-            uint32_t kept_load_23_to[1];
-            uint32_t kept_load_23_at0[8];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_load_23_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_load_23_at0[i_] = uint32_t(((muli_1 + int32_t((row_ + 8 * i_))) * 128) + int32_t((chunk_ * 8)));
-            }
-            keep(kept_load_23_to);
-            keep(kept_load_23_at0);
             uint32_t kept_acc_31_to[1];
             uint32_t kept_acc_31_at0[16];
             uint32_t kept_acc_31_at1[1];
@@ -367,7 +357,7 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                     __half* from_ = b;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_23_to[0] + i_ * 1024, advanced(from_, kept_load_23_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_19_to[0] + i_ * 1024, advanced(from_, kept_load_19_at0[i_]));
                 }
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
@@ -395,7 +385,7 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                         __half* from_ = b;
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_23_to[0] + i_ * 1024, advanced(from_, kept_load_23_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_19_to[0] + i_ * 1024, advanced(from_, kept_load_19_at0[i_]));
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;

@@ -266,17 +266,14 @@ marching_kernel(__half* a, __half* b, float* c, int32_t steps, int32_t N, int32_
                 keep(kept_x_29_to);
                 keep(kept_x_29_at0);
                 keep(kept_x_29_at1);
-                uint32_t kept_y_41_to[1];
                 uint32_t kept_y_41_at0[4];
                 uint32_t kept_y_41_at1[1];
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    kept_y_41_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_41_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(N));
                     kept_y_41_at1[0] = uint32_t(muli_9 + int32_t((chunk_ * 8)));
                 }
-                keep(kept_y_41_to);
                 keep(kept_y_41_at0);
                 keep(kept_y_41_at1);
                 auto position_x_29_y_41 = channel_x_29_y_41.position(count_x_29_y_41);
@@ -306,10 +303,10 @@ marching_kernel(__half* a, __half* b, float* c, int32_t steps, int32_t N, int32_
                         keep(from_);
                         if ((i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_41_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_41_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (((i * 64) + int32_t((row_ + 16 * i_))) < K));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (((i * 64) + int32_t((row_ + 16 * i_))) < K));
                         }
                     }
                     channel_x_29_y_41.producer_commit(position_x_29_y_41);

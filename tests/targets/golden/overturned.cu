@@ -293,15 +293,6 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
             }
             keep(kept_y_20_to);
             keep(kept_y_20_at1);
-            uint32_t kept_z_24_to[1];
-            uint32_t kept_z_24_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_z_24_to[0] = chunk_ / 8 * 4096 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_z_24_at1[0] = uint32_t(int32_t((chunk_ * 4)));
-            }
-            keep(kept_z_24_to);
-            keep(kept_z_24_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy y_20 (tests/kernels/ttgir/overturned.sm90.ttgir:48:15)
                 channel_y_20.producer_acquire(count_y_20);
@@ -331,10 +322,10 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_z_24.slot(count_z_24 + i - 1);
-                        float* from_ = v + int32_t(kept_z_24_at1[0]);
+                        float* from_ = v + int32_t(kept_y_20_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_24_to[0] + i_ * 1024, advanced(from_, (((i - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_20_to[0] + i_ * 1024, advanced(from_, (((i - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
                     }
                     channel_z_24.producer_commit(count_z_24 + i - 1);
                 }
@@ -343,10 +334,10 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_z_24.slot(count_z_24 + n - 1);
-                    float* from_ = v + int32_t(kept_z_24_at1[0]);
+                    float* from_ = v + int32_t(kept_y_20_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_24_to[0] + i_ * 1024, advanced(from_, (((n - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_20_to[0] + i_ * 1024, advanced(from_, (((n - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
                 }
                 channel_z_24.producer_commit(count_z_24 + n - 1);
             }

@@ -62,19 +62,13 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
             keep(kept_x_16_to);
             keep(kept_x_16_at0);
             keep(kept_x_16_at1);
-            uint32_t kept_y_27_to[1];
             uint32_t kept_y_27_at0[2];
-            uint32_t kept_y_27_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
-                kept_y_27_to[0] = swizzle<64>(row_ * 64 + chunk_ % 4 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 2; ++i_) kept_y_27_at0[i_] = uint32_t((muli_11 + int32_t((row_ + 32 * i_))) * K);
-                kept_y_27_at1[0] = uint32_t(int32_t((chunk_ * 16)));
             }
-            keep(kept_y_27_to);
             keep(kept_y_27_at0);
-            keep(kept_y_27_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_16 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:53:15)
                 channel_x_16.producer_acquire(count_x_16);
@@ -101,10 +95,10 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                     const uint32_t to_ = channel_y_27.slot(count_y_27);
-                    int8_t* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t(0);
+                    int8_t* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                 }
                 channel_y_27.producer_commit(count_y_27);
                 for (int32_t i = 1; i < n; ++i) {
@@ -133,10 +127,10 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                         const uint32_t to_ = channel_y_27.slot(count_y_27 + i);
-                        int8_t* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t((i * 64));
+                        int8_t* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                     }
                     channel_y_27.producer_commit(count_y_27 + i);
                 }
