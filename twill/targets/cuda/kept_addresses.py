@@ -16,7 +16,7 @@ from twill.targets.cuda.elements import refuse
 from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_loads import Kept, Units, kept_in_registers, units
+from twill.targets.cuda.register_loads import LEAST_IN_FLIGHT, Kept, Units, kept_in_registers, units
 from twill.targets.cuda.scope import Scope, equal_loads
 from twill.targets.cuda.tiled_corners import fixed_corner
 
@@ -130,7 +130,8 @@ def _kept_offsets(
     if of_equal_numbers(emitter, op, tensor):
         return Kept()
     scope, before = _in_loop_and_before(emitter, it, load, inside)
-    return kept_in_registers(scope, before.lines, op, units_of(emitter, op, tensor, load), inside, room // 2)
+    most = max(room // 2, room - 2 * LEAST_IN_FLIGHT)  # a division takes longer than what is less in flight
+    return kept_in_registers(scope, before.lines, op, units_of(emitter, op, tensor, load), inside, most)
 
 
 # --- what is known of a load ------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ accesses coalesce; in a transposed tile eight of them, beside four words of a li
 different banks. A thread reads a batch of units, as many as its registers hold, before it writes the first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import gcd, prod
@@ -262,15 +262,16 @@ def kept_in_registers(
     offsets = list[tuple[str, ...]]()
     for number, offset in enumerate(address.offsets if address else ()):
         own = list[str]()
-        for text in (_costly(offset, found.point(load)) for load in range(accesses)):
-            count = found.grid.count if varies(text) else 1
-            words = count * offset.bits // 32
-            if text and (number, text) not in names and used + words <= room:
+        for kept in (_costly(offset, found.point(load)) for load in range(accesses)):
+            count = found.grid.count if varies(kept.text) else 1
+            words = count * kept.bits // 32
+            if kept.text and (number, kept.text) not in names and used + words <= room:
                 variable, used = f"{name}at{len(names)}", used + words
-                names[number, text] = f"{variable}[{'i_' if count > 1 else '0'}]"
-                declared.append(f"uint{offset.bits}_t {variable}[{count}] = {{}};")
-                computed.append(f"{names[number, text]} = {text};")
-            own.append(names.get((number, text), ""))
+                names[number, kept.text] = f"{variable}[{'i_' if count > 1 else '0'}]"
+                declared.append(f"uint{kept.bits}_t {variable}[{count}] = {{}};")
+                computed.append(f"{names[number, kept.text]} = {kept.text};")
+            read = names.get((number, kept.text), "")
+            own.append(kept.follows(read) if read else "")
         offsets.append(tuple(own))
     fixed = [one for one in _conditions(analysis, op) if one.fixed]
     full = f"{name}full" if fixed else ""
@@ -292,9 +293,22 @@ def _guarded(found: Units, lines: Sequence[str]) -> list[str]:
     return [f"if ({joined(guards)}) {{", *(f"    {line}" for line in lines), "}"] if guards else list(lines)
 
 
-def _costly(offset: Offset, point: Point) -> str:
-    texts = [one(point) for one in offset.fixed if isinstance(one, Part) and one.costly]
-    return summed(texts, offset.bits) if texts else ""
+@dataclass(frozen=True, slots=True)
+class _Costly:
+    """The sum of the costly parts of an offset, or a number of fewer bits from which it follows."""
+
+    text: str
+    bits: int
+    follows: Callable[[str], str] = str
+
+
+def _costly(offset: Offset, point: Point) -> _Costly:
+    parts = [one for one in offset.fixed if isinstance(one, Part) and one.costly]
+    if len(parts) == 1 and (narrow := parts[0].narrow) is not None:
+        follows = parts[0].follows
+        return _Costly(f"uint32_t({narrow(point)})", 32, lambda read: follows(f"int64_t(int32_t({read}))"))
+    texts = [one(point) for one in parts]
+    return _Costly(summed(texts, offset.bits) if texts else "", offset.bits)
 
 
 def _accesses(scope: Scope, op: Op, found: Units) -> int:
