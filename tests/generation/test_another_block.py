@@ -252,12 +252,14 @@ def test_two_groups_that_fit_with_their_tiles_stay(monkeypatch: pytest.MonkeyPat
 
 
 @pytest.mark.parametrize(
-    ("dots", "cycles", "taken"), [(True, 1.0, True), (True, 1.01, False), (False, 1.0, False)]
+    ("dots", "cycles", "times", "taken"),
+    [(True, 1.0, 2, True), (True, 1.0, 1, True), (True, 1.01, 2, False), (False, 1.0, 2, False)],
 )
 def test_groups_that_wait_for_their_own_mmas_pass_no_tiles(
-    monkeypatch: pytest.MonkeyPatch, dots: bool, cycles: float, taken: bool
+    monkeypatch: pytest.MonkeyPatch, dots: bool, cycles: float, times: int, taken: bool
 ) -> None:
-    """MMAs of warps: one group computes, in more thread blocks, where that is predicted to be no slower."""
+    """MMAs of warps: one group computes, in up to `times` as many thread blocks, where that is predicted to
+    be no slower."""
     first, rooms = of_two_groups(), list[int]()
     least = busy(first.loops[0])
 
@@ -279,8 +281,9 @@ def test_groups_that_wait_for_their_own_mmas_pass_no_tiles(
         rooms.append(room)
         return first if len(rooms) == 1 else alone
 
-    assert (fastest(first.cases, attempt) is not first) == taken
-    assert rooms == [1, *([2 * first.program.resident_blocks] if dots else [])]
+    most = times * first.program.resident_blocks
+    assert (fastest(first.cases, attempt, most_blocks=most) is not first) == taken
+    assert rooms == [1, *([most] if dots else [])]
 
 
 def test_blocks_for_which_schedules_leave_room_have_registers_enough() -> None:

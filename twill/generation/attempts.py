@@ -203,18 +203,20 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     """The attempt, or one whose schedules leave room on an SM for more thread blocks: with one group that
     computes in each, where groups that pass tiles to each other are late for that and it is predicted to be
     no slower; where one that waits is predicted to leave the SM idle, for another block, or for one for each
-    group that computes, which keep as many warps computing and wait for no tile of each other."""
+    group that computes, which keep as many warps computing and wait for no tile of each other. Where an SM
+    has the most blocks already, as many of one group are tried where groups gain nothing by dividing work."""
     from twill.simulate.predict import busy, shared
 
-    residency = first.loops[0].machine.residency
-    if residency is None or walks(first) or most <= first.program.resident_blocks:
+    residency, full = first.loops[0].machine.residency, most <= first.program.resident_blocks
+    if residency is None or walks(first) or (full and not _passes_for_nothing(first)):
         return first
     now = first.of_sm()
     alone = min(most, _computing(first))
     best = _without_passing(first, residency, now, attempt, alone)
-    if best[0] is first and (trips := short(first)):
+    if best[0] is first and not full and (trips := short(first)):
         best = _without_division(first, residency, trips, attempt, alone)
-    if best[0] is first and now > residency.idle * shared(first.loops, list(map(busy, first.loops))):
+    idle = now > residency.idle * shared(first.loops, list(map(busy, first.loops)))
+    if best[0] is first and not full and idle:
         best = (first, now / residency.idle)
         if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
             best = _faster(best, another, attempt, Attempt.of_sm)
