@@ -15,18 +15,18 @@ from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import read
 from twill.warp.footprint import Footprint
-from twill.warp.plan import Options
+from twill.warp.plan import Options, paced
 from twill.warp.residency import (
-    ONE_SLOT,
     ahead,
     between_iterations,
     enough_slots,
     even_launches,
     never_waits,
-    pace,
     shared_bytes,
     tiles_and_vectors,
+    waits_for_each,
 )
+from twill.warp.shared_memory import SharedMemoryPlan
 from twill.warp.slot_counts import deepen
 from twill.warp.validate import validate
 
@@ -211,18 +211,33 @@ def test_one_group_that_loads_is_in_the_blocks_that_are_predicted_to_be_fastest(
     def predicted(plans: object, parts: object, blocks: int) -> float:
         return 100.0 + (blocks != fastest)
 
-    monkeypatch.setattr("twill.warp.plan.pace", predicted)
+    monkeypatch.setattr("twill.warp.plan.between_iterations", predicted)
     made = changed("pointers_one_warp", Options(multistage=True, most=3))
     assert made.launch.blocks == fastest
 
 
-def test_one_slot_for_each_block_is_slower_than_predicted() -> None:
-    """Blocks wait for each tile that they read, and a grid may have fewer than fit; not where each has a slot
-    for all of its tiles."""
-    _, (_, parts) = program("pointers_one_warp"), loops("pointers_one_warp")
+@pytest.mark.parametrize(
+    ("cycles", "fewer", "slots"),
+    [(100.0, 4, 2), (109.0, 4, 2), (111.0, 4, 1), (100.0, 3, 1), (99.0, 1, 2)],
+)
+def test_two_slots_where_half_as_many_blocks_are_as_fast(cycles: float, fewer: int, slots: int) -> None:
+    """Blocks with one slot wait for each tile that they read, and a grid may have fewer than fit."""
+    plans = {
+        blocks: [ChannelPlan("x", 0, (0,), (TILE,), "cp_async", 1 if blocks == 8 else 2, ((),))]
+        for blocks in (8, fewer)
+    }
+    assert waits_for_each(plans[8])
+    assert not waits_for_each(plans[fewer])
 
-    def beside(depth: int, fills: int | None = None) -> float:
-        plan = ChannelPlan("x", 0, (0,), (TILE,), "cp_async", depth, ((),), fills=fills)
-        return pace([plan], parts, 64) / between_iterations([plan], parts, 64)
+    def laid_out(blocks: int) -> SharedMemoryPlan:
+        made = object.__new__(SharedMemoryPlan)
+        object.__setattr__(made, "plans", plans[blocks])
+        return made
 
-    assert beside(1) == ONE_SLOT > beside(2) == beside(1, fills=1) == 1.0
+    found = paced([(100.0, laid_out(8), 8), (cycles, laid_out(fewer), fewer)])
+    assert found[0].plans[0].depth == slots
+    assert found[1] == (fewer if slots == 2 else 8)
+
+
+def test_one_slot_that_holds_all_of_a_block_is_waited_for_once() -> None:
+    assert not waits_for_each([ChannelPlan("x", 0, (0,), (TILE,), "tma", 1, ((),), fills=1)])

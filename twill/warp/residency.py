@@ -25,12 +25,6 @@ from twill.warp.non_loop_code import home
 from twill.warp.slot_tensors import bits
 from twill.warp.tasks import Scheduled, Task
 
-ONE_SLOT = 1.1
-"""How many times as long thread blocks take that load for themselves into one slot each, beside what is
-predicted of as many blocks as an SM may hold: a grid may have fewer, or end with fewer. (On an H200, products
-of 16 and 32 rows, chunks of linear attention: 15 of 16 kernels with one slot took 1.02 to 2.2 times as long
-as Triton's, which have two and fewer blocks.)"""
-
 
 def candidates(
     code: Code,
@@ -258,12 +252,6 @@ def hides_arrival(
     )
 
 
-def pace(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int) -> float:
-    """Cycles of an SM for an iteration of each loop, where the blocks load for themselves; more where each of
-    them has one slot, and the SM idles until as many blocks run as it may hold."""
-    return between_iterations(plans, loops, blocks) * (ONE_SLOT if _waits_for_each(plans) else 1.0)
-
-
 def between_iterations(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled], blocks: int) -> float:
     """Cycles of an SM for an iteration of each loop, together, where a block waits for each load but those
     that its slots are filled with ahead, and does nothing meanwhile (`warp.multistage`): other blocks do,
@@ -274,7 +262,7 @@ def between_iterations(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled],
     return sum(max(one.solution.interval, time / blocks) for one, time in zip(loops, alone, strict=True))
 
 
-def _waits_for_each(plans: Sequence[ChannelPlan]) -> bool:
+def waits_for_each(plans: Sequence[ChannelPlan]) -> bool:
     """Whether a block can not load a tile before it has read the one before: a channel has one slot, which is
     filled again."""
     filled = (plan for plan in plans if plan.filled_by in LOADED and not plan.once)
