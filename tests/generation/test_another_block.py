@@ -10,10 +10,12 @@ from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt, fastest, least_of_sm
 from twill.generation.loop_nest import program
 from twill.inputs import Case, Inputs, cases
+from twill.ir.loop import Op
 from twill.ir.problem import Problem
 from twill.ir.schedule import Result
 from twill.ir.search import Options as Limits
 from twill.modulo.bounds import bounds
+from twill.ops.table import role
 from twill.pipeline import solve
 from twill.simulate.predict import busy
 from twill.targets import EXACT_LAYOUTS
@@ -247,6 +249,41 @@ def test_two_groups_that_fit_with_their_tiles_stay(monkeypatch: pytest.MonkeyPat
 
     assert fastest(first.cases, attempt) is first
     assert len(tried) == 1
+
+
+@pytest.mark.parametrize(
+    ("dots", "cycles", "times", "taken"),
+    [(True, 1.0, 2, True), (True, 1.0, 1, True), (True, 1.01, 2, False), (False, 1.0, 2, False)],
+)
+def test_groups_that_wait_for_their_own_mmas_pass_no_tiles(
+    monkeypatch: pytest.MonkeyPatch, dots: bool, cycles: float, times: int, taken: bool
+) -> None:
+    """MMAs of warps: one group computes, in up to `times` as many thread blocks, where that is predicted to
+    be no slower."""
+    first, rooms = of_two_groups(), list[int]()
+    least = busy(first.loops[0])
+
+    def nothing(*_: object) -> dict[int, float]:
+        return {}
+
+    def of_warps(op: Op) -> str | None:
+        return "dot" if (found := role(op)) == "wgmma" and dots else found
+
+    def of_sm(one: Attempt) -> float:
+        return least if one is first else least * cycles
+
+    monkeypatch.setattr("twill.simulate.passing.passed", nothing)
+    monkeypatch.setattr("twill.generation.attempts.role", of_warps)
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+    alone = replace(first, loops=first.loops)
+
+    def attempt(given: Sequence[Case], room: int) -> Attempt:
+        rooms.append(room)
+        return first if len(rooms) == 1 else alone
+
+    most = times * first.program.resident_blocks
+    assert (fastest(first.cases, attempt, most_blocks=most) is not first) == taken
+    assert rooms == [1, *([most] if dots else [])]
 
 
 def test_blocks_for_which_schedules_leave_room_have_registers_enough() -> None:

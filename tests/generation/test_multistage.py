@@ -16,7 +16,7 @@ from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt, short_loops
 from twill.generation.candidates import candidates
 from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.multistage import CLEARLY, as_written, multistage
+from twill.generation.multistage import CLEARLY, RESERVE, as_written, multistage
 from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
@@ -64,6 +64,29 @@ def test_taken_where_an_iteration_is_clearly_shorter(
     notes = [note for note in best.program.notes if "the group that computes loads too" in note]
     assert len(notes) == taken
     assert all("every 1000 cycles predicted" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "times", "taken"),
+    [("pointers_16", RESERVE, True), ("pointers_16", 0.99 * RESERVE, False), (SMALL, 2 * RESERVE, False)],
+)
+def test_taken_where_both_keep_a_unit_busy_and_its_blocks_wait_less(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, times: float, taken: bool
+) -> None:
+    """Of kernels with MMAs of warps alone."""
+    first, other = _attempts(kernel)
+
+    def of_sm(one: Attempt) -> float:
+        return 1000.0
+
+    def cycles(one: Attempt) -> float:
+        return one.program.resident_blocks * (100 * times if one is first else 100.0)
+
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+    monkeypatch.setattr(Attempt, "cycles", cycles)
+    best = multistage(first, lambda given: other)
+    assert (best is not first) == taken
+    assert ("100 and 150 without units that are always busy" in "".join(best.program.notes)) == taken
 
 
 def test_each_short_loop_counts_its_own_iterations() -> None:

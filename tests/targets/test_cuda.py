@@ -4,6 +4,7 @@ comes from."""
 import re
 import shutil
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -15,6 +16,7 @@ from twill.diagnostics import DefectError, TwillError
 from twill.emit.files import write
 from twill.extract.dependence.loops import loops as found
 from twill.extract.reader.ttgir import read
+from twill.ir.loop import Blocked, Scalar, Tensor
 from twill.ir.operands import Register, Write
 from twill.ir.statements import MmaIssue, MmaWait, Pipelined, walk
 from twill.launch import describe, manifest
@@ -26,6 +28,7 @@ from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import Shared
 from twill.targets.hopper import TARGET, source
 from twill.warp.lower import lower
+from twill.warp.slot_tensors import bits
 
 needs_nvcc = pytest.mark.skipif(shutil.which("nvcc") is None, reason="nvcc is not installed")
 
@@ -153,6 +156,49 @@ def test_places_in_shared_memory_are_those_of_the_swizzle(bits: int, width: int)
                 8 * (8 * j % form.band) // 4 + lane // 16 * 8,
             )
             assert evaluated(shared.matrix_place(tile, form), width, thread, j=j) == offset(tile, row, column)  # pyright: ignore
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("size", [8, 16, 32])
+@pytest.mark.parametrize("width", [128, 64, 32])
+def test_places_of_single_elements_are_those_of_the_swizzle(size: int, width: int, transposed: bool) -> None:
+    """Also where registers add parts of a pattern of rows: of a tile whose columns lie one after the other."""
+    columns = 2 * width * 8 // size
+    form = Fragment((0, 1), (128, columns), 2, 2)
+    memory = (columns, 128) if transposed else (128, columns)
+    tile, bases = Shared("0", *memory, size, width, transposed), form.spread()
+    place = shared.element_place(tile, bases.point("i_"))
+    for lane, warp, register in product(range(32), range(4), range(bases.registers)):
+        thread = SimpleNamespace(lane=lane, warp=warp, row=16 * (warp % 2) + lane // 4, column=2 * (lane % 4))
+        i = register % form.band
+        row = register // form.band * 32 + thread.row + 8 * (i // 2 % 2)
+        column = 8 * (i // 4) + thread.column + i % 2 + warp // 2 * columns // 2
+        expected = offset(tile, *((column, row) if transposed else (row, column)))
+        assert evaluated(place, width, thread, i_=register) == expected
+
+
+@pytest.mark.parametrize(
+    ("dtype", "transposed", "how"),
+    [
+        ("bf16", False, "load_matrices<false>(x[i_], 0, "),
+        ("bf16", True, "load_matrices<true>(x[i_], 0, "),
+        ("f8E4M3FN", False, "x[i_ / 4][i_ % 4] = shared_at<uint16_t>("),
+        ("f8E4M3FN", True, "pack_e4m3(float(shared_at<__nv_fp8_e4m3>("),
+        ("f32", False, "load_elements<2>(x, i_ * 2, "),
+        ("i8", False, "load_elements<2>(x, i_ * 2, "),
+    ],
+)
+def test_tiles_with_warps_beside_each_other_are_read_by_matrices_or_neighbours(
+    dtype: str, transposed: bool, how: str
+) -> None:
+    """Two warps share the columns that fill a line of the pattern: each has a half of it."""
+    size = bits(Scalar(dtype))
+    columns = 128 * 8 // size
+    kind = Tensor((32, columns), Scalar(dtype), Blocked((1, 1), (1, 32), (2, 2), (1, 0)))
+    memory, width = ((columns, 32), 4 * size) if transposed else ((32, columns), 128)
+    tile = Shared("0", *memory, size, width, transposed)
+    lines, _ = shared.loaded(kind, tile, "x")
+    assert how in "\n".join(lines)
 
 
 def accumulator(form: Fragment, thread: SimpleNamespace, register: int) -> tuple[int, int]:

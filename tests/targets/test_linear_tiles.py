@@ -191,6 +191,21 @@ def test_matrices_bring_what_each_thread_holds(operand: tuple[Bases, Bases]) -> 
         assert (row, column + lane // 4) == element(form, lane, warp, register)
 
 
+def test_matrices_bring_sixteen_bytes_of_a_thread() -> None:
+    """PTX ISA, ldmatrix: of a row of 16 bytes lane t gets bytes 4 (t % 4) to 4 (t % 4) + 3, of row t / 4: the
+    operands of mma.sync of a byte. Columns that lie across memory stay where they are."""
+    form = Spread((64, 64), *FOUR_TOGETHER, ((0, 8), (0, 16)))
+    found = matrix_rows(form, Shared("0", 64, 64, 8, 64, transposed=True))
+    assert found is not None
+    point, transposed = found
+    assert not transposed
+    for (lane, warp), register in product(threads(), range(form.registers)):
+        step, j, byte = register // 16, register % 16 // 4, register % 4
+        row, column = element(point, 8 * j + lane // 4, warp, step)
+        assert (row + 4 * (lane % 4) + byte, column) == element(form, lane, warp, register)
+    assert matrix_rows(form, Shared("0", 64, 64, 8, 64)) is None
+
+
 def test_matrices_do_not_bring_rows_that_are_no_neighbours_in_memory() -> None:
     tile = Shared("0", 64, 64, 16, 128, transposed=True)
     two, four = (Spread((64, 64), *one, ((0, 8), (0, 16))) for one in (WEIGHTS, FOUR_TOGETHER))

@@ -15,7 +15,7 @@ from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import read
 from twill.warp.footprint import Footprint
-from twill.warp.plan import Options
+from twill.warp.plan import Options, paced
 from twill.warp.residency import (
     ahead,
     between_iterations,
@@ -24,7 +24,9 @@ from twill.warp.residency import (
     never_waits,
     shared_bytes,
     tiles_and_vectors,
+    waits_for_each,
 )
+from twill.warp.shared_memory import SharedMemoryPlan
 from twill.warp.slot_counts import deepen
 from twill.warp.validate import validate
 
@@ -212,3 +214,30 @@ def test_one_group_that_loads_is_in_the_blocks_that_are_predicted_to_be_fastest(
     monkeypatch.setattr("twill.warp.plan.between_iterations", predicted)
     made = changed("pointers_one_warp", Options(multistage=True, most=3))
     assert made.launch.blocks == fastest
+
+
+@pytest.mark.parametrize(
+    ("cycles", "fewer", "slots"),
+    [(100.0, 4, 2), (109.0, 4, 2), (111.0, 4, 1), (100.0, 3, 1), (99.0, 1, 2)],
+)
+def test_two_slots_where_half_as_many_blocks_are_as_fast(cycles: float, fewer: int, slots: int) -> None:
+    """Blocks with one slot wait for each tile that they read, and a grid may have fewer than fit."""
+    plans = {
+        blocks: [ChannelPlan("x", 0, (0,), (TILE,), "cp_async", 1 if blocks == 8 else 2, ((),))]
+        for blocks in (8, fewer)
+    }
+    assert waits_for_each(plans[8])
+    assert not waits_for_each(plans[fewer])
+
+    def laid_out(blocks: int) -> SharedMemoryPlan:
+        made = object.__new__(SharedMemoryPlan)
+        object.__setattr__(made, "plans", plans[blocks])
+        return made
+
+    found = paced([(100.0, laid_out(8), 8), (cycles, laid_out(fewer), fewer)])
+    assert found[0].plans[0].depth == slots
+    assert found[1] == (fewer if slots == 2 else 8)
+
+
+def test_one_slot_that_holds_all_of_a_block_is_waited_for_once() -> None:
+    assert not waits_for_each([ChannelPlan("x", 0, (0,), (TILE,), "tma", 1, ((),), fills=1)])

@@ -22,6 +22,7 @@ from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
 from twill.ir.schedule import WARPGROUP
+from twill.ops.table import role
 from twill.simulate.predict import block_time, busy, shared
 from twill.targets import target
 from twill.warp.copies import with_copies
@@ -33,6 +34,9 @@ vLLM's maxsim 1.38 and 1.28, Mamba's _chunk_scan_bwd_dcb_kernel in tiles of 64 x
 chunk_gla_fwd_A_kernel_intra_sub_inter 1.05 and 1.30; Mamba's _bmm_chunk_bwd_kernel 1.00 and 1.11, vLLM's AWQ
 product with 16 rows 1.00 and 1.06, Mamba's _chunk_state_bwd_dx_kernel 1.00 and 0.97.)"""
 
+RESERVE = 1.5
+"""How many times as many warps have to wait for each other's latencies in the form without a group that
+loads, where both are predicted to keep a unit busy (estimate)."""
 
 FEWEST = 2
 """Groups of a schedule of which one computes: it and one that loads."""
@@ -56,12 +60,14 @@ def multistage(
         return first
     trips = short_loops(first)
     before, after = _time(first, trips), _time(other, trips)
-    if before < CLEARLY * after:
+    if before < CLEARLY * after and not _more_in_reserve(first, other, trips):
         return first
     what = (
         f"a thread block of {' and '.join(map(str, trips.values()))} iterations" if trips else "an iteration"
     )
     cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
+    if before < CLEARLY * after:
+        cycles += f"; {_of_blocks(other):.0f} and {_of_blocks(first):.0f} without units that are always busy"
     note = f"the group that computes loads too: {what} {cycles}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
 
@@ -89,6 +95,21 @@ def _loading(first: Attempt, attempt: Lowering) -> Attempt | None:
 def _looks_up(first: Attempt) -> bool:
     code = with_copies(read(first.program.module, first.program.function), first.loops)
     return bool(code.reloaded)
+
+
+def _more_in_reserve(first: Attempt, other: Attempt, trips: Mapping[int, int]) -> bool:
+    """Whether both forms keep a unit busy by their predictions, and thread blocks that load for themselves
+    would clearly do so even if all took longer: MMAs of warps, which each warp waits for. (Those of a
+    warpgroup, and loads of other warps, run beside what a group computes, so that it waits less.)"""
+    roles = {role(op) for op in first.program.function.walk()}
+    if trips or "dot" not in roles or "wgmma" in roles:
+        return False
+    return other.of_sm() <= first.of_sm() and RESERVE * _of_blocks(other) <= _of_blocks(first)
+
+
+def _of_blocks(one: Attempt) -> float:
+    """Predicted machine cycles of an SM for an iteration of each loop, were no unit ever busy."""
+    return one.cycles() / one.program.resident_blocks
 
 
 def _narrow(written: Sequence[Case], attempt: Lowering) -> Attempt | None:

@@ -262,6 +262,13 @@ def between_iterations(plans: Sequence[ChannelPlan], loops: Sequence[Scheduled],
     return sum(max(one.solution.interval, time / blocks) for one, time in zip(loops, alone, strict=True))
 
 
+def waits_for_each(plans: Sequence[ChannelPlan]) -> bool:
+    """Whether a block can not load a tile before it has read the one before: a channel has one slot, which is
+    filled again."""
+    filled = (plan for plan in plans if plan.filled_by in LOADED and not plan.once)
+    return any(plan.depth < 2 * max(1, len(plan.sharers)) and not filled_at_once(plan) for plan in filled)
+
+
 def _waits(plan: ChannelPlan, one: Scheduled) -> float:
     """Cycles of an iteration for which a block waits for a load."""
     arrival = one.machine.loads.arrival

@@ -169,14 +169,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                     uint32_t read_0[4][4];
                     const uint32_t read_0_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                    __half read_5[16];
-                    const uint32_t read_5_at = channel_x_23.slot(count_x_23);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                    __half read_4[16];
+                    const uint32_t read_4_at = channel_x_23.slot(count_x_23);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                    for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                     await_reads(read_0);
                 }
                 channel_x_21.consumer_release(count_x_21);
@@ -216,14 +215,13 @@ aged_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_const
                         uint32_t read_0[4][4];
                         const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                        __half read_5[16];
-                        const uint32_t read_5_at = channel_x_23.slot(count_x_23 + i);
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                        __half read_4[16];
+                        const uint32_t read_4_at = channel_x_23.slot(count_x_23 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                        for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                         await_reads(read_0);
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
@@ -342,15 +340,6 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
             }
             keep(kept_x_21_to);
             keep(kept_x_21_at1);
-            uint32_t kept_acc_35_to[1];
-            uint32_t kept_acc_35_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_acc_35_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_acc_35_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_acc_35_to);
-            keep(kept_acc_35_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: store load.x_27 to x_27
                 channel_x_27.producer_acquire(count_x_27);
@@ -387,10 +376,10 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_acc_35.slot(count_acc_35);
-                    __half* from_ = v + int32_t(kept_acc_35_at1[0]);
+                    __half* from_ = v + int32_t(kept_x_21_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_21_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_acc_35.producer_commit(count_acc_35);
                 for (int32_t i = 1; i < n; ++i) {
@@ -429,10 +418,10 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_acc_35.slot(count_acc_35 + i);
-                        __half* from_ = v + int32_t(kept_acc_35_at1[0]);
+                        __half* from_ = v + int32_t(kept_x_21_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_21_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_acc_35.producer_commit(count_acc_35 + i);
                 }
@@ -468,14 +457,13 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                     uint32_t read_0[4][4];
                     const uint32_t read_0_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                    __half read_5[16];
-                    const uint32_t read_5_at = channel_x_23.slot(count_x_23);
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                    __half read_4[16];
+                    const uint32_t read_4_at = channel_x_23.slot(count_x_23);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                    for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                    for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                 }
                 channel_x_21.consumer_release(count_x_21);
                 channel_x_23.consumer_release(count_x_23);
@@ -515,14 +503,13 @@ aged_kernel(__half* k, __half* v, __half* s, float* o, int32_t N) {
                         uint32_t read_0[4][4];
                         const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
-                        __half read_5[16];
-                        const uint32_t read_5_at = channel_x_23.slot(count_x_23 + i);
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
+                        __half read_4[16];
+                        const uint32_t read_4_at = channel_x_23.slot(count_x_23 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<__half>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
+                        for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(__half));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_5[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_5[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
+                        for (int i_ = 0; i_ < 16; ++i_) x_25[i_ / 4][i_ % 4] = multiply_f16x2(halves(half_of(read_0[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), half_of(read_0[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2)), pack_f16(read_4[(2 * i_) / 4 * 2 + (2 * i_) % 2], read_4[(2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2]));
                     }
                     channel_x_21.consumer_release(count_x_21 + i);
                     channel_x_23.consumer_release(count_x_23 + i);

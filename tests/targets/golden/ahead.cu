@@ -232,19 +232,13 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
             keep(kept_s_20_to);
             keep(kept_s_20_at0);
             keep(kept_s_20_at2);
-            uint32_t kept_s_25_to[1];
             uint32_t kept_s_25_at0[4];
-            uint32_t kept_s_25_at2[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_s_25_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_s_25_at0[i_] = uint32_t((muli_13 + int32_t((row_ + 16 * i_))) * K);
-                kept_s_25_at2[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_s_25_to);
             keep(kept_s_25_at0);
-            keep(kept_s_25_at2);
             uint32_t kept_twill_before0_1_9_to[1];
             uint32_t kept_twill_before0_1_9_at0[1] = {};
             {
@@ -269,10 +263,10 @@ ahead_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, int32_t N
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_s_20_s_25.slot(count_s_20_s_25 + i) + 8192;
-                    __half* from_ = b + int32_t((i * 64)) + int32_t(kept_s_25_at2[0]);
+                    __half* from_ = b + int32_t((i * 64)) + int32_t(kept_s_20_at2[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_25_to[0] + i_ * 2048, advanced(from_, kept_s_25_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_20_to[0] + i_ * 2048, advanced(from_, kept_s_25_at0[i_]));
                 }
                 channel_s_20_s_25.producer_commit(count_s_20_s_25 + i);
                 // cycle 228, stage 0: copy twill_before0_1_9 (tests/kernels/ttgir/ahead.sm90.ttgir:56:1424)

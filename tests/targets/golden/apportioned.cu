@@ -810,19 +810,13 @@ apportioned_kernel(__half* x, __half* w, __half* o, int32_t* counts, int32_t E, 
                 keep(kept_left_48_at0);
                 keep(kept_left_48_at1);
                 keep(kept_left_48_inside);
-                uint32_t kept_right_53_to[1];
                 uint32_t kept_right_53_at0[4];
-                uint32_t kept_right_53_at1[1];
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    kept_right_53_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) kept_right_53_at0[i_] = uint32_t((right + (muli_9 + int32_t((row_ + 16 * i_)))) * K);
-                    kept_right_53_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 }
-                keep(kept_right_53_to);
                 keep(kept_right_53_at0);
-                keep(kept_right_53_at1);
                 if (n >= 1) {
                     // cycle 0, stage 0: copy left_48_right_53 (tests/kernels/ttgir/apportioned.sm90.ttgir:141:21)
                     channel_left_48_right_53.producer_acquire(count_left_48_right_53);
@@ -842,10 +836,10 @@ apportioned_kernel(__half* x, __half* w, __half* o, int32_t* counts, int32_t E, 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_left_48_right_53.slot(count_left_48_right_53) + 8192;
-                        __half* from_ = w + int32_t(kept_right_53_at1[0]) + int32_t(0);
+                        __half* from_ = w + int32_t(kept_left_48_at1[0]) + int32_t(0);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_right_53_to[0] + i_ * 2048, advanced(from_, kept_right_53_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_left_48_to[0] + i_ * 2048, advanced(from_, kept_right_53_at0[i_]));
                     }
                     channel_left_48_right_53.producer_commit(count_left_48_right_53);
                     auto position_left_48_right_53 = channel_left_48_right_53.position(count_left_48_right_53 + 1);
@@ -868,10 +862,10 @@ apportioned_kernel(__half* x, __half* w, __half* o, int32_t* counts, int32_t E, 
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_left_48_right_53.slot(position_left_48_right_53) + 8192;
-                            __half* from_ = w + int32_t(kept_right_53_at1[0]) + int32_t((i * 64));
+                            __half* from_ = w + int32_t(kept_left_48_at1[0]) + int32_t((i * 64));
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_right_53_to[0] + i_ * 2048, advanced(from_, kept_right_53_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_left_48_to[0] + i_ * 2048, advanced(from_, kept_right_53_at0[i_]));
                         }
                         channel_left_48_right_53.producer_commit(position_left_48_right_53);
                         position_left_48_right_53.advance();

@@ -836,8 +836,7 @@ balanced_tma_kernel(const __grid_constant__ CUtensorMap map_y_25, __nv_bfloat16*
             float read_4[8];
             const uint32_t read_4_at = memory + 90112;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_12[i_] = read_4[i_];
         }
@@ -896,14 +895,11 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
             keep(kept_x_19_at0);
             keep(kept_x_19_at1);
             uint32_t kept_y_25_to[1];
-            uint32_t kept_y_25_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 kept_y_25_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_y_25_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_y_25_to);
-            keep(kept_y_25_at1);
             if (n >= 2) {
                 // cycle 0, stage 0: copy x_19 (tests/kernels/ttgir/balanced.sm90.ttgir:46:15)
                 channel_x_19.producer_acquire(count_x_19);
@@ -921,7 +917,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_25.slot(count_y_25);
-                    __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                    __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
@@ -951,7 +947,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_25.slot(count_y_25 + 1);
-                    __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                    __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, (64 + int32_t((row_ + 16 * i_))) * 64));
@@ -982,7 +978,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_25.slot(count_y_25 + i);
-                        __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                        __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
@@ -1015,7 +1011,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_25.slot(count_y_25 + i);
-                        __nv_bfloat16* from_ = b + int32_t(kept_y_25_at1[0]);
+                        __nv_bfloat16* from_ = b + int32_t(kept_x_19_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_25_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
@@ -1689,8 +1685,7 @@ balanced_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t* flags, in
             float read_4[8];
             const uint32_t read_4_at = memory + 90112;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_12[i_] = read_4[i_];
         }

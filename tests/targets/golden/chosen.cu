@@ -52,14 +52,11 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                 kept_keys_45_then0_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
             }
             keep(kept_keys_45_then0_to);
-            uint32_t kept_values_52_then0_to[1];
             uint32_t kept_values_52_then0_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_values_52_then0_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 kept_values_52_then0_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_values_52_then0_to);
             keep(kept_values_52_then0_at1);
             if (n >= 7) {
                 at_31_age3 = at_31_age2;
@@ -205,10 +202,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_values_52_then0.producer_commit(count_values_52_then0);
@@ -256,10 +253,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_values_52_then0.producer_commit(count_values_52_then0 + 1);
@@ -307,10 +304,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_values_52_then0.producer_commit(count_values_52_then0 + 2);
@@ -358,10 +355,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_values_52_then0.producer_commit(count_values_52_then0 + 3);
@@ -410,10 +407,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         keep(from_);
                         if (cmpi_10_) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                         }
                     }
                     channel_values_52_then0.producer_commit(count_values_52_then0 + i - 3);
@@ -429,10 +426,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_values_52_then0.producer_commit(count_values_52_then0 + n - 3);
@@ -447,10 +444,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_values_52_then0.producer_commit(count_values_52_then0 + n - 2);
@@ -465,10 +462,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                     keep(from_);
                     if (cmpi_10_) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                     }
                 }
                 channel_values_52_then0.producer_commit(count_values_52_then0 + n - 1);
@@ -515,10 +512,10 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
                         keep(from_);
                         if (cmpi_10_) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_values_52_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_keys_45_then0_to[0] + i_ * 2048, advanced(from_, (at_32_ + int32_t((row_ + 16 * i_))) * 64), cmpi_10_);
                         }
                     }
                     channel_values_52_then0.producer_commit(count_values_52_then0 + i);
@@ -1737,8 +1734,7 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
             float read_7[8];
             const uint32_t read_7_at = memory + 108544;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_7[i_] = shared_at<float>(read_7_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_7, i_ * 2, read_7_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_9[i_] = read_7[i_];
         }

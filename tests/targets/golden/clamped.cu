@@ -291,22 +291,16 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
             keep(kept_x_24_to);
             keep(kept_x_24_at0);
             keep(kept_x_24_at1);
-            uint32_t kept_y_27_to[1];
             uint32_t kept_y_27_at0[8];
-            uint32_t kept_y_27_at1[1];
             uint32_t kept_y_27_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_27_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_27_at0[i_] = uint32_t((muli_11 + int32_t((row_ + 16 * i_))) * K);
-                kept_y_27_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_27_inside |= uint32_t(((muli_11 + int32_t((row_ + 16 * i_))) < N)) << i_;
             }
-            keep(kept_y_27_to);
             keep(kept_y_27_at0);
-            keep(kept_y_27_at1);
             keep(kept_y_27_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_24_y_27 (tests/kernels/ttgir/clamped.sm90.ttgir:76:15)
@@ -329,14 +323,14 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
                     const int32_t x_16_ = 0;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_24_y_27.slot(count_x_24_y_27) + 16384;
-                    __half* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t(x_16_);
+                    __half* from_ = b + int32_t(kept_x_24_at1[0]) + int32_t(x_16_);
                     keep(from_);
                     if (kept_y_27_inside == 255u) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_24_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]), (kept_y_27_inside >> i_ & 1));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_24_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]), (kept_y_27_inside >> i_ & 1));
                     }
                 }
                 channel_x_24_y_27.producer_commit(count_x_24_y_27);
@@ -362,14 +356,14 @@ clamped_kernel(__half* a, __half* b, __half* c, int32_t* bound, int32_t M, int32
                         const int32_t x_16_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_24_y_27.slot(position_x_24_y_27) + 16384;
-                        __half* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t(x_16_);
+                        __half* from_ = b + int32_t(kept_x_24_at1[0]) + int32_t(x_16_);
                         keep(from_);
                         if (kept_y_27_inside == 255u) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_24_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]), (kept_y_27_inside >> i_ & 1));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_24_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]), (kept_y_27_inside >> i_ & 1));
                         }
                     }
                     channel_x_24_y_27.producer_commit(position_x_24_y_27);

@@ -132,7 +132,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     await_reads(read_0);
                     uint32_t acc_46_[4][4];
                     #pragma unroll
@@ -167,7 +167,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         await_reads(read_0);
                         uint32_t acc_46_[4][4];
                         #pragma unroll
@@ -394,7 +394,7 @@ columns_kernel(__half* a, float* b, __half* c, int32_t M, int32_t N, int32_t K) 
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     uint32_t acc_46_[4][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -429,7 +429,7 @@ columns_kernel(__half* a, float* b, __half* c, int32_t M, int32_t N, int32_t K) 
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         uint32_t acc_46_[4][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);

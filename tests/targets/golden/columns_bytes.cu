@@ -57,7 +57,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 64 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 % 64));
+                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));
                     await_reads(read_0);
                     uint32_t acc_46_[4][4];
                     #pragma unroll
@@ -90,7 +90,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 64 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 % 64));
+                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));
                         await_reads(read_0);
                         uint32_t acc_46_[4][4];
                         #pragma unroll
@@ -390,7 +390,7 @@ columns_kernel(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K)
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 64 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 % 64));
+                        read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));
                     uint32_t acc_46_[4][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(nearby<-128>(read_0[2 * i_]), nearby<-128>(read_0[2 * i_ + 1]));
@@ -423,7 +423,7 @@ columns_kernel(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K)
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 64 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 1 % 64));
+                            read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));
                         uint32_t acc_46_[4][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_46_[i_ / 4][i_ % 4] = pack_f16(nearby<-128>(read_0[2 * i_]), nearby<-128>(read_0[2 * i_ + 1]));

@@ -59,8 +59,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     __nv_fp8_e4m3 read_0[32];
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 1) * 32) * 1 / 64 * 4096 + (((thread.lane >> 3) & 1) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                     await_reads(read_0);
@@ -76,8 +75,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                         __nv_fp8_e4m3 read_0[32];
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 1) * 32) * 1 / 64 * 4096 + (((thread.lane >> 3) & 1) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                         await_reads(read_0);
@@ -134,8 +132,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 24576;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_19[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
@@ -385,8 +382,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                     __nv_fp8_e4m3 read_0[32];
                     const uint32_t read_0_at = channel_y_45.slot(count_y_45);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 1) * 32) * 1 / 64 * 4096 + (((thread.lane >> 3) & 1) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                 }
@@ -401,8 +397,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
                         __nv_fp8_e4m3 read_0[32];
                         const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 3) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 1) * 32) * 1 % 64));
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 1) * 32) * 1 / 64 * 4096 + (((thread.lane >> 3) & 1) * 16) * 1 / 64 * 4096 + (swizzle<64>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_47[i_] = pack_f16(read_0[(((2 * i_) & 31))], read_0[(((2 * i_ + 1) & 31))]);
                     }
@@ -456,8 +451,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 24576;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_19[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }

@@ -209,18 +209,12 @@ confined_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             keep(kept_x_39_to);
             keep(kept_x_39_at0);
             keep(kept_x_39_at1);
-            uint32_t kept_y_44_to[1];
-            uint32_t kept_y_44_at0[1];
             uint32_t kept_y_44_at1[2];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_y_44_to[0] = chunk_ / 8 * 2048 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_y_44_at0[0] = uint32_t(int32_t((chunk_ * 8)));
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 2; ++i_) kept_y_44_at1[i_] = uint32_t(min((muli_3 + int32_t((row_ + 8 * i_))), last) * K);
             }
-            keep(kept_y_44_to);
-            keep(kept_y_44_at0);
             keep(kept_y_44_at1);
             auto position_x_39_y_44 = channel_x_39_y_44.position(count_x_39_y_44);
             for (int32_t i = 0; i < n; ++i) {
@@ -237,10 +231,10 @@ confined_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_x_39_y_44.slot(position_x_39_y_44) + 4096;
-                    __half* from_ = b + int32_t(kept_y_44_at0[0]) + int32_t((i * 128));
+                    __half* from_ = b + int32_t(kept_x_39_at1[0]) + int32_t((i * 128));
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_y_44_to[0] + i_ * 1024, advanced(from_, kept_y_44_at1[i_]));
+                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_x_39_to[0] + i_ * 1024, advanced(from_, kept_y_44_at1[i_]));
                 }
                 channel_x_39_y_44.producer_commit(position_x_39_y_44);
                 position_x_39_y_44.advance();

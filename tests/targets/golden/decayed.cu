@@ -470,19 +470,6 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
             }
             keep(kept_gate_36_to);
             keep(kept_gate_36_at0);
-            uint32_t kept_x_25_to[1];
-            uint32_t kept_x_25_at0[4];
-            uint32_t kept_x_25_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_x_25_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_25_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride));
-                kept_x_25_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_x_25_to);
-            keep(kept_x_25_at0);
-            keep(kept_x_25_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy y_29 (tests/kernels/ttgir/decayed.sm90.ttgir:62:15)
                 channel_y_29.producer_acquire(count_y_29);
@@ -535,14 +522,14 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     const int32_t v_at_ = 0;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_25.slot(count_x_25);
-                    __nv_bfloat16* from_ = k + int32_t(kept_x_25_at1[0]);
+                    __nv_bfloat16* from_ = k + int32_t(kept_y_29_at1[0]);
                     keep(from_);
                     if (v_at_ + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
                     }
                 }
                 channel_x_25.producer_commit(count_x_25);
@@ -598,14 +585,14 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                         const int32_t v_at_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_25.slot(count_x_25 + i);
-                        __nv_bfloat16* from_ = k + int32_t(kept_x_25_at1[0]);
+                        __nv_bfloat16* from_ = k + int32_t(kept_y_29_at1[0]);
                         keep(from_);
                         if (v_at_ + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_x_25_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_29_at0[i_]) + uint32_t(uint32_t(v_at_) * uint32_t(stride))), ((v_at_ + int32_t((row_ + 16 * i_))) < K));
                         }
                     }
                     channel_x_25.producer_commit(count_x_25 + i);

@@ -56,8 +56,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                     int8_t read_0[64];
                     const uint32_t read_0_at = channel_whole.slot(count_whole);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 128 * 8192 + swizzle<128>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 128));
+                    for (int i_ = 0; i_ < 32; ++i_) load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 / 128 * 8192 + ((thread.lane & 3) * 2) * 1 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 1 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) whole_14[i_] = (int32_t)(read_0[i_]);
                 }
@@ -97,8 +96,7 @@ dequantized_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gri
                         int8_t read_0[64];
                         const uint32_t read_0_at = channel_whole.slot(count_whole + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 128 * 8192 + swizzle<128>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 128));
+                        for (int i_ = 0; i_ < 32; ++i_) load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 / 128 * 8192 + ((thread.lane & 3) * 2) * 1 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 1 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) whole_14[i_] = (int32_t)(read_0[i_]);
                     }

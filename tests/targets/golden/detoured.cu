@@ -497,19 +497,6 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
             keep(kept_x_11_to);
             keep(kept_x_11_at0);
             keep(kept_x_11_at1);
-            uint32_t kept_y_16_to[1];
-            uint32_t kept_y_16_at0[4];
-            uint32_t kept_y_16_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_16_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_16_at0[i_] = uint32_t((row_1 + int32_t((row_ + 16 * i_))) * 64);
-                kept_y_16_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_y_16_to);
-            keep(kept_y_16_at0);
-            keep(kept_y_16_at1);
             uint32_t kept_s_31_then0_to[1];
             uint32_t kept_s_31_then0_at0[8];
             uint32_t kept_s_31_then0_at1[1];
@@ -527,16 +514,6 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
             keep(kept_s_31_then0_at0);
             keep(kept_s_31_then0_at1);
             keep(kept_s_31_then0_inside);
-            uint32_t kept_z_25_to[1];
-            uint32_t kept_z_25_at0[4];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_z_25_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_z_25_at0[i_] = uint32_t((row_1 + int32_t((row_ + 16 * i_))) * 64);
-            }
-            keep(kept_z_25_to);
-            keep(kept_z_25_at0);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_11_y_16 (tests/kernels/ttgir/detoured.sm90.ttgir:49:9)
                 channel_x_11_y_16.producer_acquire(count_x_11_y_16);
@@ -551,10 +528,10 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_11_y_16.slot(count_x_11_y_16) + 8192;
-                    __half* from_ = k + int32_t(kept_y_16_at1[0]);
+                    __half* from_ = k + int32_t(kept_x_11_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_16_to[0] + i_ * 2048, advanced(from_, kept_y_16_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_11_to[0] + i_ * 2048, advanced(from_, kept_x_11_at0[i_]));
                 }
                 channel_x_11_y_16.producer_commit(count_x_11_y_16);
                 // cycle 596, stage 0: copy s_31_then0 (tests/kernels/ttgir/detoured.sm90.ttgir:60:15)
@@ -587,10 +564,10 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_11_y_16.slot(count_x_11_y_16 + i) + 8192;
-                        __half* from_ = k + int32_t(kept_y_16_at1[0]);
+                        __half* from_ = k + int32_t(kept_x_11_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_16_to[0] + i_ * 2048, advanced(from_, kept_y_16_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_11_to[0] + i_ * 2048, advanced(from_, kept_x_11_at0[i_]));
                     }
                     channel_x_11_y_16.producer_commit(count_x_11_y_16 + i);
                     // cycle 380, stage 1: copy z_25 (tests/kernels/ttgir/detoured.sm90.ttgir:73:9)
@@ -598,10 +575,10 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_25.slot(count_z_25 + i - 1);
-                        __half* from_ = v + int32_t(int32_t((chunk_ * 8)));
+                        __half* from_ = v + int32_t(kept_x_11_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_25_to[0] + i_ * 2048, advanced(from_, kept_z_25_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_11_to[0] + i_ * 2048, advanced(from_, kept_x_11_at0[i_]));
                     }
                     channel_z_25.producer_commit(count_z_25 + i - 1);
                     // cycle 596, stage 0: copy s_31_then0 (tests/kernels/ttgir/detoured.sm90.ttgir:60:15)
@@ -626,10 +603,10 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_25.slot(count_z_25 + n - 1);
-                    __half* from_ = v + int32_t(int32_t((chunk_ * 8)));
+                    __half* from_ = v + int32_t(kept_x_11_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_25_to[0] + i_ * 2048, advanced(from_, kept_z_25_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_11_to[0] + i_ * 2048, advanced(from_, kept_x_11_at0[i_]));
                 }
                 channel_z_25.producer_commit(count_z_25 + n - 1);
             }

@@ -311,19 +311,13 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
             keep(kept_x_28_to);
             keep(kept_x_28_at0);
             keep(kept_x_28_at1);
-            uint32_t kept_y_35_to[1];
             uint32_t kept_y_35_at0[4];
-            uint32_t kept_y_35_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_35_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_35_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(N));
-                kept_y_35_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_y_35_to);
             keep(kept_y_35_at0);
-            keep(kept_y_35_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_28_y_35 (tests/kernels/ttgir/drawn.sm90.ttgir:64:15)
                 channel_x_28_y_35.producer_acquire(count_x_28_y_35);
@@ -338,10 +332,10 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_28_y_35.slot(count_x_28_y_35) + 8192;
-                    __half* from_ = b + int32_t(kept_y_35_at1[0]);
+                    __half* from_ = b + int32_t(kept_x_28_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_35_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_35_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_28_y_35.producer_commit(count_x_28_y_35);
                 auto position_x_28_y_35 = channel_x_28_y_35.position(count_x_28_y_35 + 1);
@@ -359,10 +353,10 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_28_y_35.slot(position_x_28_y_35) + 8192;
-                        __half* from_ = b + int32_t(kept_y_35_at1[0]);
+                        __half* from_ = b + int32_t(kept_x_28_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_35_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_35_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
                     channel_x_28_y_35.producer_commit(position_x_28_y_35);
                     position_x_28_y_35.advance();

@@ -213,16 +213,6 @@ echoed_kernel(__half* x, __half* y, float* v_p, float* o) {
             }
             keep(kept_b_24_v43_to);
             keep(kept_b_24_v43_at0);
-            uint32_t kept_s_27_to[1];
-            uint32_t kept_s_27_at0[4];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_s_27_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_s_27_at0[i_] = uint32_t(((places_2 + int32_t((row_ + 16 * i_))) * 64) + int32_t((chunk_ * 8)));
-            }
-            keep(kept_s_27_to);
-            keep(kept_s_27_at0);
             for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: copy b_24_v43_s_27 (tests/kernels/ttgir/echoed.sm90.ttgir:45:9)
                 channel_b_24_v43_s_27.producer_acquire(count_b_24_v43_s_27 + i);
@@ -240,7 +230,7 @@ echoed_kernel(__half* x, __half* y, float* v_p, float* o) {
                     __half* from_ = x;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_s_27_to[0] + i_ * 2048, advanced(from_, kept_s_27_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_b_24_v43_to[0] + i_ * 2048, advanced(from_, kept_b_24_v43_at0[i_]));
                 }
                 channel_b_24_v43_s_27.producer_commit(count_b_24_v43_s_27 + i);
             }

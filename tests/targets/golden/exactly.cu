@@ -52,12 +52,12 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                     const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
                     float read_5[32];
                     const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24) + 2048;
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                     float acc_27_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
@@ -80,12 +80,12 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                         const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
                         float read_5[32];
                         const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                         float acc_27_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
@@ -107,13 +107,12 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 16384 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128), acc_10, i_ * 2);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 16384 + (((i_ * 2) & 1)) * 4 / 128 * 4096 + ((thread.lane & 15) * 2) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)), acc_10, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
             float read_4[8];
             const uint32_t read_4_at = memory + 16384;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 16) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_22[i_] = read_4[i_];
         }
@@ -319,12 +318,12 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                     const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
                     float read_5[32];
                     const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24) + 2048;
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                     float acc_27_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
@@ -345,12 +344,12 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                         const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64 + (((i_ >> 1) & 15)) * 4 % 64));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
                         float read_5[32];
                         const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 2048 + swizzle<128>(((((i_ * 2) >> 1) & 15)) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128));
+                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                         float acc_27_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
@@ -370,13 +369,12 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 16384 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 / 128 * 4096 + swizzle<128>(((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16 + ((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 128 + (((i_ * 2) & 1) + (thread.lane & 15) * 2) * 4 % 128), acc_10, i_ * 2);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 16384 + (((i_ * 2) & 1)) * 4 / 128 * 4096 + ((thread.lane & 15) * 2) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 1) + (((i_ * 2) >> 2) & 1) * 16) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)), acc_10, i_ * 2);
             named_barrier_sync(group_1_barrier, 128);
             float read_4[8];
             const uint32_t read_4_at = memory + 16384;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 16) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_22[i_] = read_4[i_];
         }

@@ -124,10 +124,10 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_17, const __grid_co
                     for (int k_ = 0; k_ < 64; ++k_) {
                         float a_[8];
                         #pragma unroll
-                        for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32 + ((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128)));
+                        for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + ((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128) ^ swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) % 8 * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128))));
                         float b_[4];
                         #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 / 128 * 8192 + swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 % 128)));
+                        for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) % 8 * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 % 128))));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_26_[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
                     }
@@ -150,10 +150,10 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_17, const __grid_co
                         for (int k_ = 0; k_ < 64; ++k_) {
                             float a_[8];
                             #pragma unroll
-                            for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32 + ((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128)));
+                            for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + ((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128) ^ swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) % 8 * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128))));
                             float b_[4];
                             #pragma unroll
-                            for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 / 128 * 8192 + swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 % 128)));
+                            for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) % 8 * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 % 128))));
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) acc_26_[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
                         }
@@ -170,7 +170,7 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_17, const __grid_co
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 65536 + (((i_ * 4) & 3) + (thread.lane & 15) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + (((i_ * 4) & 3) + (thread.lane & 15) * 4) * 4 % 128), acc_9, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 65536 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 1) * 32) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 1) * 32) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), acc_9, i_ * 4);
             named_barrier_sync(group_1_barrier, 128);
             float read_4[32];
             const uint32_t read_4_at = memory + 65536;
@@ -238,17 +238,14 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
             keep(kept_x_17_to);
             keep(kept_x_17_at0);
             keep(kept_x_17_at1);
-            uint32_t kept_y_23_to[1];
             uint32_t kept_y_23_at0[8];
             uint32_t kept_y_23_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_y_23_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_23_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
                 kept_y_23_at1[0] = uint32_t(muli_7 + int32_t((chunk_ * 4)));
             }
-            keep(kept_y_23_to);
             keep(kept_y_23_at0);
             keep(kept_y_23_at1);
             if (n >= 1) {
@@ -268,7 +265,7 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                     float* from_ = b + int32_t(kept_y_23_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_23_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_17_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_17_y_23.producer_commit(count_x_17_y_23);
                 auto position_x_17_y_23 = channel_x_17_y_23.position(count_x_17_y_23 + 1);
@@ -289,7 +286,7 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                         float* from_ = b + int32_t(kept_y_23_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_23_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_17_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_y_23_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
                     channel_x_17_y_23.producer_commit(position_x_17_y_23);
                     position_x_17_y_23.advance();
@@ -334,10 +331,10 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                     for (int k_ = 0; k_ < 64; ++k_) {
                         float a_[8];
                         #pragma unroll
-                        for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32 + ((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128)));
+                        for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + ((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128) ^ swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) % 8 * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128))));
                         float b_[4];
                         #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 / 128 * 8192 + swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 % 128)));
+                        for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) % 8 * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 % 128))));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_26_[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
                     }
@@ -359,10 +356,10 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                         for (int k_ = 0; k_ < 64; ++k_) {
                             float a_[8];
                             #pragma unroll
-                            for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32 + ((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128)));
+                            for (int j_ = 0; j_ < 8; ++j_) a_[j_] = float(shared_at<float>(read_0_at + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 / 128 * 8192 + ((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128) ^ swizzle<128>(((((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 8) & 3) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) >> 10) & 1) * 32) % 8 * 128 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16) * 64 + k_) & 63)) * 4 % 128))));
                             float b_[4];
                             #pragma unroll
-                            for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 / 128 * 8192 + swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 15) * 4) * 4 % 128)));
+                            for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(read_1_at + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ swizzle<128>((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63)) % 8 * 128 + ((((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3)) * 4 % 128))));
                             #pragma unroll
                             for (int i_ = 0; i_ < 32; ++i_) acc_26_[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
                         }
@@ -378,7 +375,7 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 65536 + (((i_ * 4) & 3) + (thread.lane & 15) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 1) * 32 + ((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + (((i_ * 4) & 3) + (thread.lane & 15) * 4) * 4 % 128), acc_9, i_ * 4);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 65536 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 1) * 32) / 8 * 1024 + (swizzle<128>((((thread.lane >> 4) & 1) * 4 + (thread.warp & 3) * 8) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 1) * 32) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), acc_9, i_ * 4);
             named_barrier_sync(group_1_barrier, 128);
             float read_4[32];
             const uint32_t read_4_at = memory + 65536;

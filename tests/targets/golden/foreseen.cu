@@ -224,19 +224,13 @@ foreseen_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             keep(kept_acc_2_to);
             keep(kept_acc_2_at0);
             keep(kept_acc_2_at1);
-            uint32_t kept_acc_4_to[1];
             uint32_t kept_acc_4_at0[8];
-            uint32_t kept_acc_4_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_acc_4_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_acc_4_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * K);
-                kept_acc_4_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_acc_4_to);
             keep(kept_acc_4_at0);
-            keep(kept_acc_4_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy acc_2_acc_4 (tests/kernels/ttgir/foreseen.sm90.ttgir:61:16)
                 channel_acc_2_acc_4.producer_acquire(count_acc_2_acc_4);
@@ -259,10 +253,10 @@ foreseen_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     const int32_t twill_ahead42_3_2_2_ = twill_ahead42_3_2_1_ * 64;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_acc_2_acc_4.slot(count_acc_2_acc_4) + 16384;
-                    __half* from_ = b + int32_t(kept_acc_4_at1[0]) + int32_t(twill_ahead42_3_2_2_);
+                    __half* from_ = b + int32_t(kept_acc_2_at1[0]) + int32_t(twill_ahead42_3_2_2_);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_4_to[0] + i_ * 2048, advanced(from_, kept_acc_4_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_2_to[0] + i_ * 2048, advanced(from_, kept_acc_4_at0[i_]));
                 }
                 channel_acc_2_acc_4.producer_commit(count_acc_2_acc_4);
                 auto position_acc_2_acc_4 = channel_acc_2_acc_4.position(count_acc_2_acc_4 + 1);
@@ -288,10 +282,10 @@ foreseen_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                         const int32_t twill_ahead42_3_2_2_ = twill_ahead42_3_2_1_ * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_acc_2_acc_4.slot(position_acc_2_acc_4) + 16384;
-                        __half* from_ = b + int32_t(kept_acc_4_at1[0]) + int32_t(twill_ahead42_3_2_2_);
+                        __half* from_ = b + int32_t(kept_acc_2_at1[0]) + int32_t(twill_ahead42_3_2_2_);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_4_to[0] + i_ * 2048, advanced(from_, kept_acc_4_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_2_to[0] + i_ * 2048, advanced(from_, kept_acc_4_at0[i_]));
                     }
                     channel_acc_2_acc_4.producer_commit(position_acc_2_acc_4);
                     position_acc_2_acc_4.advance();

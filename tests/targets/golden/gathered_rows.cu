@@ -247,18 +247,15 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
             keep(kept_x_32_at0);
             keep(kept_x_32_at1);
             keep(kept_x_32_inside);
-            uint32_t kept_y_36_to[1];
             uint32_t kept_y_36_at0[8];
             uint32_t kept_y_36_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_36_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_36_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * K);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_36_inside |= uint32_t(((muli_10 + int32_t((row_ + 16 * i_))) < N)) << i_;
             }
-            keep(kept_y_36_to);
             keep(kept_y_36_at0);
             keep(kept_y_36_inside);
             if (n >= 1) {
@@ -280,14 +277,14 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_32_y_36.slot(count_x_32_y_36) + 16384;
-                    __half* from_ = b + int32_t(int32_t((chunk_ * 8))) + int32_t(0);
+                    __half* from_ = b + int32_t(kept_x_32_at1[0]) + int32_t(0);
                     keep(from_);
                     if (kept_y_36_inside == 255u && 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]), (kept_y_36_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]), (kept_y_36_inside >> i_ & 1) && ((0 + int32_t((chunk_ * 8))) < K));
                     }
                 }
                 channel_x_32_y_36.producer_commit(count_x_32_y_36);
@@ -311,14 +308,14 @@ gathered_kernel(__half* a, __half* b, __half* c, int32_t* rows, int32_t M, int32
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_32_y_36.slot(position_x_32_y_36) + 16384;
-                        __half* from_ = b + int32_t(int32_t((chunk_ * 8))) + int32_t((i * 64));
+                        __half* from_ = b + int32_t(kept_x_32_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         if (kept_y_36_inside == 255u && (i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_36_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]), (kept_y_36_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, kept_y_36_at0[i_]), (kept_y_36_inside >> i_ & 1) && (((i * 64) + int32_t((chunk_ * 8))) < K));
                         }
                     }
                     channel_x_32_y_36.producer_commit(position_x_32_y_36);

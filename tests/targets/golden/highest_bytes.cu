@@ -46,8 +46,7 @@ highest_bytes_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, int8_t* a
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) x_19_[i_] = (((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) ? *((a + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * 128)) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) : 0);
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                shared_at<int8_t>(channel_x_20.slot(count_x_20) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 128 * 16384 + swizzle<128>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 128)) = int8_t(x_19_[i_]);
+            for (int i_ = 0; i_ < 32; ++i_) store_elements<2>(channel_x_20.slot(count_x_20) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 / 128 * 16384 + ((thread.lane & 3) * 2) * 1 / 128 * 16384 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 7) * 16) * 128 + ((thread.lane & 3) * 2) * 1 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 15) * 8) * 1 % 128), x_19_, i_ * 2);
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);

@@ -165,8 +165,7 @@ joined_tma_kernel(const __grid_constant__ CUtensorMap map_load_19, const __grid_
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) truncf_27_[i_ / 4][i_ % 4] = pack_f16(s_22[2 * i_], s_22[2 * i_ + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<__half>(channel_convert_layout_28.slot(count_convert_layout_28) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(truncf_27_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_convert_layout_28.slot(count_convert_layout_28) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), truncf_27_[i_ / 4], i_ % 4);
                 }
                 fence_async_shared();
                 wgmma_wait<0>();
@@ -239,8 +238,7 @@ joined_tma_kernel(const __grid_constant__ CUtensorMap map_load_19, const __grid_
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) truncf_27_[i_ / 4][i_ % 4] = pack_f16(s_22[2 * i_], s_22[2 * i_ + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<__half>(channel_convert_layout_28.slot(count_convert_layout_28 + i) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(truncf_27_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_convert_layout_28.slot(count_convert_layout_28 + i) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), truncf_27_[i_ / 4], i_ % 4);
                     }
                     fence_async_shared();
                     wgmma_wait<0>();
@@ -329,16 +327,6 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
             }
             keep(kept_load_19_to);
             keep(kept_load_19_at0);
-            uint32_t kept_load_23_to[1];
-            uint32_t kept_load_23_at0[8];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_load_23_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_load_23_at0[i_] = uint32_t(((muli_1 + int32_t((row_ + 8 * i_))) * 128) + int32_t((chunk_ * 8)));
-            }
-            keep(kept_load_23_to);
-            keep(kept_load_23_at0);
             uint32_t kept_acc_31_to[1];
             uint32_t kept_acc_31_at0[16];
             uint32_t kept_acc_31_at1[1];
@@ -369,7 +357,7 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                     __half* from_ = b;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_23_to[0] + i_ * 1024, advanced(from_, kept_load_23_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_19_to[0] + i_ * 1024, advanced(from_, kept_load_19_at0[i_]));
                 }
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
@@ -397,7 +385,7 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                         __half* from_ = b;
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_23_to[0] + i_ * 1024, advanced(from_, kept_load_23_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_load_19_to[0] + i_ * 1024, advanced(from_, kept_load_19_at0[i_]));
                     }
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
@@ -487,8 +475,7 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) truncf_27_[i_ / 4][i_ % 4] = pack_f16(s_22[2 * i_], s_22[2 * i_ + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<__half>(channel_convert_layout_28.slot(count_convert_layout_28) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(truncf_27_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_convert_layout_28.slot(count_convert_layout_28) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), truncf_27_[i_ / 4], i_ % 4);
                 }
                 fence_async_shared();
                 wgmma_wait<0>();
@@ -562,8 +549,7 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) truncf_27_[i_ / 4][i_ % 4] = pack_f16(s_22[2 * i_], s_22[2 * i_ + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<__half>(channel_convert_layout_28.slot(count_convert_layout_28 + i) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(truncf_27_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_convert_layout_28.slot(count_convert_layout_28 + i) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), truncf_27_[i_ / 4], i_ % 4);
                     }
                     fence_async_shared();
                     wgmma_wait<0>();

@@ -435,16 +435,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(position9_x_24_y_35);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                         await_reads(read_0);
@@ -458,16 +457,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -479,16 +477,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -500,16 +497,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -521,16 +517,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -542,16 +537,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -563,16 +557,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -584,16 +577,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -605,16 +597,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -626,16 +617,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     await_reads(read_0);
@@ -649,16 +639,15 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                         await_reads(read_0);
@@ -1185,16 +1174,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(position9_x_24_y_35);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(position9_x_24_y_35) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }
@@ -1207,16 +1195,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 9) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1227,16 +1214,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 8) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1247,16 +1233,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 7) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1267,16 +1252,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 6) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1287,16 +1271,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 5) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1307,16 +1290,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 4) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1327,16 +1309,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 3) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1347,16 +1328,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 2) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1367,16 +1347,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                     int8_t read_0[128];
                     const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
+                    for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + n - 1) + 4096;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                    for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                     int32_t acc_38_[4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                    warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                 }
@@ -1389,16 +1368,15 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
                         int8_t read_0[128];
                         const uint32_t read_0_at = channel_x_24_y_35.slot(count_x_24_y_35 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 / 128 * 2048 + ((thread.lane & 3) * 4) * 1 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 15) * 16) * 1 % 128));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
+                        for (int i_ = 0; i_ < 8; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 7) * 32) * 1 / 128 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 16) * 1 % 128) ^ ((i_ & 7) * 32) * 1 % 128));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_x_24_y_35.slot(count_x_24_y_35 + i) + 4096;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
+                        for (int i_ = 0; i_ < 64; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + ((i_ & 3) * 16 + ((i_ >> 2) & 15) * 256 + (thread.lane & 3) * 64 + ((thread.lane >> 2) & 7) + (thread.warp & 1) * 8) * sizeof(int8_t));
                         int32_t acc_38_[4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_38_[i_] = acc_15[((i_ & 3))];
-                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_5);
+                        warp_mma<int8_t, 1, 1, 8, 4>(acc_38_, read_0, read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) acc_15[i_] = acc_38_[((i_ & 3))];
                     }

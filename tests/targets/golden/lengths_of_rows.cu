@@ -271,15 +271,6 @@ lengths_of_rows_kernel(__half* a, __half* b, float* c, float* d, int32_t M, int3
             keep(kept_x_20_to);
             keep(kept_x_20_at0);
             keep(kept_x_20_at1);
-            uint32_t kept_acc_28_to[1];
-            uint32_t kept_acc_28_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_acc_28_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_acc_28_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_acc_28_to);
-            keep(kept_acc_28_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_20_acc_28 (tests/kernels/ttgir/lengths_of_rows.sm90.ttgir:61:17)
                 channel_x_20_acc_28.producer_acquire(count_x_20_acc_28);
@@ -294,10 +285,10 @@ lengths_of_rows_kernel(__half* a, __half* b, float* c, float* d, int32_t M, int3
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_20_acc_28.slot(count_x_20_acc_28) + 8192;
-                    __half* from_ = b + int32_t(kept_acc_28_at1[0]);
+                    __half* from_ = b + int32_t(kept_x_20_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_28_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_x_20_acc_28.producer_commit(count_x_20_acc_28);
                 auto position_x_20_acc_28 = channel_x_20_acc_28.position(count_x_20_acc_28 + 1);
@@ -315,10 +306,10 @@ lengths_of_rows_kernel(__half* a, __half* b, float* c, float* d, int32_t M, int3
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_20_acc_28.slot(position_x_20_acc_28) + 8192;
-                        __half* from_ = b + int32_t(kept_acc_28_at1[0]);
+                        __half* from_ = b + int32_t(kept_x_20_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_28_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_x_20_acc_28.producer_commit(position_x_20_acc_28);
                     position_x_20_acc_28.advance();

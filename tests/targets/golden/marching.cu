@@ -190,8 +190,7 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
             float read_4[8];
             const uint32_t read_4_at = memory + 81920;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_25[i_] = read_4[i_];
         }
@@ -267,17 +266,14 @@ marching_kernel(__half* a, __half* b, float* c, int32_t steps, int32_t N, int32_
                 keep(kept_x_29_to);
                 keep(kept_x_29_at0);
                 keep(kept_x_29_at1);
-                uint32_t kept_y_41_to[1];
                 uint32_t kept_y_41_at0[4];
                 uint32_t kept_y_41_at1[1];
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    kept_y_41_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_41_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(N));
                     kept_y_41_at1[0] = uint32_t(muli_9 + int32_t((chunk_ * 8)));
                 }
-                keep(kept_y_41_to);
                 keep(kept_y_41_at0);
                 keep(kept_y_41_at1);
                 auto position_x_29_y_41 = channel_x_29_y_41.position(count_x_29_y_41);
@@ -307,10 +303,10 @@ marching_kernel(__half* a, __half* b, float* c, int32_t steps, int32_t N, int32_
                         keep(from_);
                         if ((i * 64) + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_41_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_41_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (((i * 64) + int32_t((row_ + 16 * i_))) < K));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_41_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (((i * 64) + int32_t((row_ + 16 * i_))) < K));
                         }
                     }
                     channel_x_29_y_41.producer_commit(position_x_29_y_41);
@@ -379,8 +375,7 @@ marching_kernel(__half* a, __half* b, float* c, int32_t steps, int32_t N, int32_
             float read_4[8];
             const uint32_t read_4_at = memory + 81920;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_25[i_] = read_4[i_];
         }

@@ -63,8 +63,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     __nv_fp8_e4m3 read_0[64];
                     const uint32_t read_0_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 1) * 32) * 1 / 64 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 64 * 2048 + (((i_ >> 1) & 1) * 16) * 64 + (swizzle<64>(((thread.lane & 15)) * 64 + (((thread.lane >> 4) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_9[i_] = pack_f16(read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]);
                 }
@@ -74,8 +73,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     __nv_fp8_e4m3 read_0[32];
                     const uint32_t read_0_at = channel_acc_6.slot(count_acc_6);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) * 32) * 64 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_10[i_] = pack_f16(read_0[(((2 * i_) & 7) + (((2 * i_) >> 3) & 1) * 16 + (((2 * i_) >> 4) & 1) * 8)], read_0[(((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 1) * 16 + (((2 * i_ + 1) >> 4) & 1) * 8)]);
                 }
@@ -91,8 +89,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         __nv_fp8_e4m3 read_0[64];
                         const uint32_t read_0_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 1) * 32) * 1 / 64 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 64 * 2048 + (((i_ >> 1) & 1) * 16) * 64 + (swizzle<64>(((thread.lane & 15)) * 64 + (((thread.lane >> 4) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_9[i_] = pack_f16(read_0[(((2 * i_) & 63))], read_0[(((2 * i_ + 1) & 63))]);
                     }
@@ -111,8 +108,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         __nv_fp8_e4m3 read_0[32];
                         const uint32_t read_0_at = channel_acc_6.slot(count_acc_6 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) * 32) * 64 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_10[i_] = pack_f16(read_0[(((2 * i_) & 7) + (((2 * i_) >> 3) & 1) * 16 + (((2 * i_) >> 4) & 1) * 8)], read_0[(((2 * i_ + 1) & 7) + (((2 * i_ + 1) >> 3) & 1) * 16 + (((2 * i_ + 1) >> 4) & 1) * 8)]);
                     }
@@ -146,8 +142,7 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
             uint32_t read_4[2][4];
             const uint32_t read_4_at = memory + 24576;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)), shared_at<__half>(read_4_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)));
+            for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_4[i_], 0, read_4_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) shared_at<__half>(memory + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 / 128 * 4096 + swizzle<128>((int32_t(thread.row % 32 + 8 * (i_ / 2 % 2))) * 128 + (int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 32 * 32)) * 2 % 128)) = __half(unpack_f16(read_4[i_ / 8][i_ / 2 % 4], i_ % 2));

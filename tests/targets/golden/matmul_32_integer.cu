@@ -53,20 +53,18 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                     int8_t read_0[32];
                     const uint32_t read_0_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5) + 2048;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
-                    int8_t read_5[64];
-                    const uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5);
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) * 32) * 64 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64)));
+                    int8_t read_4[64];
+                    const uint32_t read_4_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 16 * i_, read_4_at + ((i_ & 1) * 32) * 1 / 64 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 64 * 2048 + (((i_ >> 1) & 1) * 16) * 64 + (swizzle<64>(((thread.lane & 15)) * 64 + (((thread.lane >> 4) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                     int32_t acc_9_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                     int8_t acc_7_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_7_[i_] = read_0[((i_ & 7) + ((i_ >> 3) & 1) * 16 + ((i_ >> 4) & 1) * 8)];
-                    warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_5, acc_7_);
+                    warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_4, acc_7_);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
                 }
@@ -79,20 +77,18 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
                         int8_t read_0[32];
                         const uint32_t read_0_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i) + 2048;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 / 64 * 4096 + ((thread.lane & 3) * 4) * 1 / 64 * 4096 + ((((i_ * 4) >> 4) & 1) * 32) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 3) * 16) * 1 % 64));
-                        int8_t read_5[64];
-                        const uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i);
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + (((thread.lane >> 3) & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) * 32) * 64 + (swizzle<64>(((thread.lane & 7) + (thread.warp & 3) * 8) * 64 + (((thread.lane >> 3) & 3) * 16) * 1 % 64)));
+                        int8_t read_4[64];
+                        const uint32_t read_4_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 / 64 * 2048 + ((thread.lane & 3) * 4) * 1 / 64 * 2048 + ((((i_ * 4) >> 2) & 1) * 8 + (((i_ * 4) >> 5) & 1) * 16) * 64 + (swizzle<64>((((thread.lane >> 2) & 7)) * 64 + ((thread.lane & 3) * 4) * 1 % 64) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 3) * 16) * 1 % 64));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_4, 16 * i_, read_4_at + ((i_ & 1) * 32) * 1 / 64 * 2048 + (((thread.lane >> 4) & 1) * 16) * 1 / 64 * 2048 + (((i_ >> 1) & 1) * 16) * 64 + (swizzle<64>(((thread.lane & 15)) * 64 + (((thread.lane >> 4) & 1) * 16) * 1 % 64) ^ ((i_ & 1) * 32) * 1 % 64));
                         int32_t acc_9_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_9_[i_] = acc_3[((i_ & 15))];
                         int8_t acc_7_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_7_[i_] = read_0[((i_ & 7) + ((i_ >> 3) & 1) * 16 + ((i_ >> 4) & 1) * 8)];
-                        warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_5, acc_7_);
+                        warp_mma<int8_t, 2, 2, 2, 4>(acc_9_, read_4, acc_7_);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_3[i_] = acc_9_[((i_ & 15))];
                     }

@@ -63,7 +63,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                     const uint32_t read_0_at = channel_acc_4.slot(count_acc_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                     float twill_turned16_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) twill_turned16_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
@@ -79,7 +79,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                     const uint32_t read_0_at = channel_acc_7.slot(count_acc_7);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                     float twill_turned19_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) twill_turned19_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
@@ -112,7 +112,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                         const uint32_t read_0_at = channel_acc_4.slot(count_acc_4 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                         float twill_turned16_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) twill_turned16_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
@@ -128,7 +128,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                         const uint32_t read_0_at = channel_acc_7.slot(count_acc_7 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                         float twill_turned19_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) twill_turned19_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);

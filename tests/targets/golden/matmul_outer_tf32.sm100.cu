@@ -79,7 +79,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                     const uint32_t read_0_at = channel_acc_11.slot(count_acc_11);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                     float twill_turned20_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) twill_turned20_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
@@ -96,7 +96,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                     const uint32_t read_0_at = channel_acc_14.slot(count_acc_14);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                     float twill_turned23_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) twill_turned23_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
@@ -116,7 +116,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                         const uint32_t read_0_at = channel_acc_11.slot(count_acc_11 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                         float twill_turned20_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) twill_turned20_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);
@@ -133,7 +133,7 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                         const uint32_t read_0_at = channel_acc_14.slot(count_acc_14 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16 + ((thread.lane >> 3) & 3) * 4) * 128 + (((i_ >> 2) & 1) * 64 + (thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
                         float twill_turned23_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) twill_turned23_[i_] = (true ? read_0[((i_ & 15))] : read_0[((i_ & 15))]);

@@ -151,7 +151,7 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16 + (thread.warp & 3) * 4) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128), dot_12, i_ * 4);
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_4[64];
                         const uint32_t read_4_at = memory + 49152;
@@ -205,7 +205,7 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16 + (thread.warp & 3) * 4) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128), dot_12, i_ * 4);
+                    for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_4[64];
                     const uint32_t read_4_at = memory + 49152;
@@ -379,7 +379,7 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                     {
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16 + (thread.warp & 3) * 4) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128), dot_12, i_ * 4);
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_4[64];
                         const uint32_t read_4_at = memory + 49152;
@@ -433,7 +433,7 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                 {
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16 + (thread.warp & 3) * 4) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128), dot_12, i_ * 4);
+                    for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_4[64];
                     const uint32_t read_4_at = memory + 49152;

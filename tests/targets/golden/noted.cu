@@ -275,19 +275,13 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
             keep(kept_load_57_to);
             keep(kept_load_57_at0);
             keep(kept_load_57_at1);
-            uint32_t kept_load_60_to[1];
             uint32_t kept_load_60_at0[4];
-            uint32_t kept_load_60_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_load_60_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_load_60_at0[i_] = uint32_t((muli_17 + int32_t((row_ + 16 * i_))) * K);
-                kept_load_60_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_load_60_to);
             keep(kept_load_60_at0);
-            keep(kept_load_60_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy load_57_load_60 (tests/kernels/ttgir/noted.sm90.ttgir:73:13)
                 channel_load_57_load_60.producer_acquire(count_load_57_load_60);
@@ -302,10 +296,10 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_load_57_load_60.slot(count_load_57_load_60) + 8192;
-                    __half* from_ = b + int32_t(kept_load_60_at1[0]) + int32_t(0);
+                    __half* from_ = b + int32_t(kept_load_57_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_60_to[0] + i_ * 2048, advanced(from_, kept_load_60_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_57_to[0] + i_ * 2048, advanced(from_, kept_load_60_at0[i_]));
                 }
                 channel_load_57_load_60.producer_commit(count_load_57_load_60);
                 auto position_load_57_load_60 = channel_load_57_load_60.position(count_load_57_load_60 + 1);
@@ -323,10 +317,10 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_load_57_load_60.slot(position_load_57_load_60) + 8192;
-                        __half* from_ = b + int32_t(kept_load_60_at1[0]) + int32_t((i * 64));
+                        __half* from_ = b + int32_t(kept_load_57_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_60_to[0] + i_ * 2048, advanced(from_, kept_load_60_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_57_to[0] + i_ * 2048, advanced(from_, kept_load_60_at0[i_]));
                     }
                     channel_load_57_load_60.producer_commit(position_load_57_load_60);
                     position_load_57_load_60.advance();

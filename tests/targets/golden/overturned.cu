@@ -166,7 +166,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26_age1[((i_ & 7))]);
+                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26_age1[((i_ & 7))]);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
                         const uint32_t read_5_at = memory + 40960;
@@ -183,7 +183,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                         const uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                         float acc_31_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];
@@ -200,7 +200,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26[((i_ & 7))]);
+                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26[((i_ & 7))]);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
                     const uint32_t read_5_at = memory + 40960;
@@ -217,7 +217,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     const uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                     float acc_31_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];
@@ -293,15 +293,6 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
             }
             keep(kept_y_20_to);
             keep(kept_y_20_at1);
-            uint32_t kept_z_24_to[1];
-            uint32_t kept_z_24_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
-                kept_z_24_to[0] = chunk_ / 8 * 4096 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_z_24_at1[0] = uint32_t(int32_t((chunk_ * 4)));
-            }
-            keep(kept_z_24_to);
-            keep(kept_z_24_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy y_20 (tests/kernels/ttgir/overturned.sm90.ttgir:48:15)
                 channel_y_20.producer_acquire(count_y_20);
@@ -331,10 +322,10 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_z_24.slot(count_z_24 + i - 1);
-                        float* from_ = v + int32_t(kept_z_24_at1[0]);
+                        float* from_ = v + int32_t(kept_y_20_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_24_to[0] + i_ * 1024, advanced(from_, (((i - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_20_to[0] + i_ * 1024, advanced(from_, (((i - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
                     }
                     channel_z_24.producer_commit(count_z_24 + i - 1);
                 }
@@ -343,10 +334,10 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_z_24.slot(count_z_24 + n - 1);
-                    float* from_ = v + int32_t(kept_z_24_at1[0]);
+                    float* from_ = v + int32_t(kept_y_20_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_24_to[0] + i_ * 1024, advanced(from_, (((n - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_20_to[0] + i_ * 1024, advanced(from_, (((n - 1) * 32) + int32_t((row_ + 8 * i_))) * 64));
                 }
                 channel_z_24.producer_commit(count_z_24 + n - 1);
             }
@@ -436,7 +427,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26_age1[((i_ & 7))]);
+                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26_age1[((i_ & 7))]);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
                         const uint32_t read_5_at = memory + 40960;
@@ -453,7 +444,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                         const uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                         float acc_31_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];
@@ -469,7 +460,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) + (thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((i_ >> 1) & 3) * 8 + ((thread.lane >> 2) & 7)) * 4 % 128)) = float(scores_26[((i_ & 7))]);
+                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26[((i_ & 7))]);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
                     const uint32_t read_5_at = memory + 40960;
@@ -486,7 +477,7 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     const uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8 + (thread.lane & 3)) * 128 + (((i_ >> 1) & 1) * 32 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
                     float acc_31_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_31_[i_] = acc_12[((i_ & 15))];

@@ -209,8 +209,7 @@ packed_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, __half* a, 
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 10240;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_29[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
@@ -519,8 +518,7 @@ packed_rows_kernel(__half* a, int32_t* b, __half* scales, __half* c, int32_t M, 
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 10240;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_29[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }

@@ -65,15 +65,6 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
             }
             keep(kept_y_103_to);
             keep(kept_y_103_at1);
-            uint32_t kept_z_110_to[1];
-            uint32_t kept_z_110_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_z_110_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_z_110_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_z_110_to);
-            keep(kept_z_110_at1);
             if (n >= 6) {
                 // cycle 0, stage 0: load.number_58 (tests/kernels/ttgir/paged.sm90.ttgir:91:20)
                 {
@@ -205,13 +196,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_110.slot(count_z_110);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) {
                             const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                             const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                         }
                     }
                     channel_z_110.producer_commit(count_z_110);
@@ -275,13 +266,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_110.slot(count_z_110 + 1);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) {
                             const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                             const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                         }
                     }
                     channel_z_110.producer_commit(count_z_110 + 1);
@@ -345,13 +336,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_110.slot(count_z_110 + 2);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) {
                             const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                             const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                         }
                     }
                     channel_z_110.producer_commit(count_z_110 + 2);
@@ -416,13 +407,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_z_110.slot(count_z_110 + i - 3);
-                            __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                            __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                             keep(from_);
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                                 const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                                cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                             }
                         }
                         channel_z_110.producer_commit(count_z_110 + i - 3);
@@ -478,13 +469,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 3);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) {
                             const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                             const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                         }
                     }
                     channel_z_110.producer_commit(count_z_110 + n - 3);
@@ -533,13 +524,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 2);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) {
                             const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                             const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                         }
                     }
                     channel_z_110.producer_commit(count_z_110 + n - 2);
@@ -554,13 +545,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_110.slot(count_z_110 + n - 1);
-                        __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                        __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 4; ++i_) {
                             const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                             const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                            cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                            cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                         }
                     }
                     channel_z_110.producer_commit(count_z_110 + n - 1);
@@ -626,13 +617,13 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_z_110.slot(count_z_110 + i);
-                            __nv_bfloat16* from_ = v + int32_t(kept_z_110_at1[0]);
+                            __nv_bfloat16* from_ = v + int32_t(kept_y_103_at1[0]);
                             keep(from_);
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const int32_t number_59_of_i_ = __shfl_sync(~0u, number_59_of_lane, i_ * 4 + thread.index % 32 / 8);
                                 const int32_t physical_70_of_i_ = __shfl_sync(~0u, physical_70_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                cp_async<16>(to_ + kept_z_110_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
+                                cp_async<16>(to_ + kept_y_103_to[0] + i_ * 2048, from_ + int64_t(((int64_t)(max(physical_70_of_i_, 0)) * int64_t(4096))) + int64_t(int64_t(((max(number_59_of_i_, 0) % 64) * 64))), (number_59_of_i_ >= 0) && ((max(number_59_of_i_, 0) / 64) < 32) && (physical_70_of_i_ >= 0) && (physical_70_of_i_ < pages));
                             }
                         }
                         channel_z_110.producer_commit(count_z_110 + i);
@@ -2242,8 +2233,7 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
             float read_7[8];
             const uint32_t read_7_at = memory + 88064;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_7[i_] = shared_at<float>(read_7_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_7, i_ * 2, read_7_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_10[i_] = read_7[i_];
         }

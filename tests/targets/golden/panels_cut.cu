@@ -60,8 +60,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_36, __half* a, __hal
         named_barrier_sync(group_1_barrier, 256);
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<__half>(channel_x_21.slot(count_x_21) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(x_20[i_ / 8][i_ / 2 % 4], i_ % 2));
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_x_21.slot(count_x_21) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), x_20[i_ / 4], i_ % 4);
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);
@@ -312,8 +311,7 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         named_barrier_sync(group_1_barrier, 256);
         {
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<__half>(channel_x_21.slot(count_x_21) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(x_20[i_ / 8][i_ / 2 % 4], i_ % 2));
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_x_21.slot(count_x_21) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), x_20[i_ / 4], i_ % 4);
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);

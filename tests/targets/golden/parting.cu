@@ -361,15 +361,6 @@ parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K)
                 keep(kept_x_28_to);
                 keep(kept_x_28_at0);
                 keep(kept_x_28_at1);
-                uint32_t kept_acc_35_to[1];
-                uint32_t kept_acc_35_at1[1];
-                {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    kept_acc_35_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                    kept_acc_35_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-                }
-                keep(kept_acc_35_to);
-                keep(kept_acc_35_at1);
                 if (n >= 1) {
                     // cycle 0, stage 0: copy x_28_acc_35 (tests/kernels/ttgir/parting.sm90.ttgir:55:17)
                     channel_x_28_acc_35.producer_acquire(count_x_28_acc_35);
@@ -384,10 +375,10 @@ parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K)
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_28_acc_35.slot(count_x_28_acc_35) + 8192;
-                        __half* from_ = b + int32_t(kept_acc_35_at1[0]);
+                        __half* from_ = b + int32_t(kept_x_28_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_x_28_acc_35.producer_commit(count_x_28_acc_35);
                     auto position_x_28_acc_35 = channel_x_28_acc_35.position(count_x_28_acc_35 + 1);
@@ -405,10 +396,10 @@ parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K)
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_x_28_acc_35.slot(position_x_28_acc_35) + 8192;
-                            __half* from_ = b + int32_t(kept_acc_35_at1[0]);
+                            __half* from_ = b + int32_t(kept_x_28_at1[0]);
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                         }
                         channel_x_28_acc_35.producer_commit(position_x_28_acc_35);
                         position_x_28_acc_35.advance();
@@ -442,15 +433,6 @@ parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K)
                     keep(kept_x_28_v83_to);
                     keep(kept_x_28_v83_at0);
                     keep(kept_x_28_v83_at1);
-                    uint32_t kept_acc_35_v90_to[1];
-                    uint32_t kept_acc_35_v90_at1[1];
-                    {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                        kept_acc_35_v90_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                        kept_acc_35_v90_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-                    }
-                    keep(kept_acc_35_v90_to);
-                    keep(kept_acc_35_v90_at1);
                     if (n >= 1) {
                         // cycle 0, stage 0: copy x_28_acc_35 (tests/kernels/ttgir/parting.sm90.ttgir:104:17)
                         channel_x_28_acc_35.producer_acquire(count_x_28_acc_35);
@@ -465,10 +447,10 @@ parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K)
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_x_28_acc_35.slot(count_x_28_acc_35) + 8192;
-                            __half* from_ = b + int32_t(kept_acc_35_v90_at1[0]);
+                            __half* from_ = b + int32_t(kept_x_28_v83_at1[0]);
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_v90_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_v83_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                         }
                         channel_x_28_acc_35.producer_commit(count_x_28_acc_35);
                         auto position_x_28_acc_35 = channel_x_28_acc_35.position(count_x_28_acc_35 + 1);
@@ -486,10 +468,10 @@ parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K)
                             {
                                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                                 const uint32_t to_ = channel_x_28_acc_35.slot(position_x_28_acc_35) + 8192;
-                                __half* from_ = b + int32_t(kept_acc_35_v90_at1[0]);
+                                __half* from_ = b + int32_t(kept_x_28_v83_at1[0]);
                                 keep(from_);
                                 #pragma unroll
-                                for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_35_v90_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                                for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_v83_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                             }
                             channel_x_28_acc_35.producer_commit(position_x_28_acc_35);
                             position_x_28_acc_35.advance();

@@ -83,8 +83,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 20480;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_28[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
@@ -192,20 +191,17 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             keep(kept_x_28_at0);
             keep(kept_x_28_at1);
             keep(kept_x_28_inside);
-            uint32_t kept_y_37_to[1];
             uint32_t kept_y_37_at0[4];
             uint32_t kept_y_37_at1[1];
             uint32_t kept_y_37_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_37_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_37_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(N));
                 kept_y_37_at1[0] = uint32_t(muli_6 + int32_t((chunk_ * 8)));
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_37_inside |= uint32_t(((muli_6 + int32_t((chunk_ * 8))) < N)) << i_;
             }
-            keep(kept_y_37_to);
             keep(kept_y_37_at0);
             keep(kept_y_37_at1);
             keep(kept_y_37_inside);
@@ -233,10 +229,10 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     keep(from_);
                     if (kept_y_37_inside == 15u && (i * 64) + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_37_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_37_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_37_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_37_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_37_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (kept_y_37_inside >> i_ & 1) && (((i * 64) + int32_t((row_ + 16 * i_))) < K));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_37_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))), (kept_y_37_inside >> i_ & 1) && (((i * 64) + int32_t((row_ + 16 * i_))) < K));
                     }
                 }
                 channel_x_28_y_37.producer_commit(position_x_28_y_37);
@@ -305,8 +301,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 20480;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_28[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }

@@ -54,19 +54,16 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             keep(kept_x_28_at0);
             keep(kept_x_28_at1);
             keep(kept_x_28_inside);
-            uint32_t kept_y_37_to[1];
             uint32_t kept_y_37_at0[1];
             uint32_t kept_y_37_at1[1];
             uint32_t kept_y_37_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
-                kept_y_37_to[0] = swizzle<64>(row_ * 64 + chunk_ % 4 * 16);
                 kept_y_37_at0[0] = uint32_t(uint32_t(int32_t(row_)) * uint32_t(N));
                 kept_y_37_at1[0] = uint32_t(muli_6 + int32_t((chunk_ * 8)));
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 1; ++i_) kept_y_37_inside |= uint32_t(((muli_6 + int32_t((chunk_ * 8))) < N)) << i_;
             }
-            keep(kept_y_37_to);
             keep(kept_y_37_at0);
             keep(kept_y_37_at1);
             keep(kept_y_37_inside);
@@ -94,10 +91,10 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
                     keep(from_);
                     if (kept_y_37_inside == 1u && (i * 32) + 31 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_y_37_to[0] + i_ * 2048, from_);
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, from_);
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_y_37_to[0] + i_ * 2048, from_, (kept_y_37_inside >> i_ & 1) && (((i * 32) + int32_t(row_)) < K));
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, from_, (kept_y_37_inside >> i_ & 1) && (((i * 32) + int32_t(row_)) < K));
                     }
                 }
                 channel_x_28_y_37.producer_commit(position_x_28_y_37);

@@ -73,19 +73,13 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
             keep(kept_y_38_to);
             keep(kept_y_38_at0);
             keep(kept_y_38_at1);
-            uint32_t kept_x_35_to[1];
             uint32_t kept_x_35_at0[4];
-            uint32_t kept_x_35_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_x_35_to[0] = swizzle<64>(row_ * 64 + chunk_ % 8 * 8);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_35_at0[i_] = uint32_t((muli_1 + int32_t((row_ + 16 * i_))) * x_8);
-                kept_x_35_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_x_35_to);
             keep(kept_x_35_at0);
-            keep(kept_x_35_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy q_49 (tests/kernels/ttgir/quarters.sm90.ttgir:101:15)
                 channel_q_49.producer_acquire(count_q_49);
@@ -167,10 +161,10 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     const int32_t x_29_ = 0 / 2;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_35.slot(count_x_35);
-                    int8_t* from_ = a + int32_t(kept_x_35_at1[0]) + int32_t(x_29_);
+                    int8_t* from_ = a + int32_t(kept_y_38_at1[0]) + int32_t(x_29_);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_x_35_to[0] + i_ * 1024, advanced(from_, kept_x_35_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_y_38_to[0] + i_ * 1024, advanced(from_, kept_x_35_at0[i_]));
                 }
                 channel_x_35.producer_commit(count_x_35);
                 for (int32_t i = 1; i < n; ++i) {
@@ -254,10 +248,10 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                         const int32_t x_29_ = (i * 128) / 2;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_35.slot(count_x_35 + i);
-                        int8_t* from_ = a + int32_t(kept_x_35_at1[0]) + int32_t(x_29_);
+                        int8_t* from_ = a + int32_t(kept_y_38_at1[0]) + int32_t(x_29_);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_x_35_to[0] + i_ * 1024, advanced(from_, kept_x_35_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<8>(to_ + kept_y_38_to[0] + i_ * 1024, advanced(from_, kept_x_35_at0[i_]));
                     }
                     channel_x_35.producer_commit(count_x_35 + i);
                 }
@@ -396,7 +390,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = multiply_bf16x2(halves(half_of(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2), half_of(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2)), halves(half_of(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2), half_of(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4 + ((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128)) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
+                        shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + ((i_ & 1) + ((i_ >> 1) & 31) * 4) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4) % 8 * 128))) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
                 }
                 fence_async_shared();
                 channel_x_35.consumer_wait(count_x_35);
@@ -524,7 +518,7 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                         for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = multiply_bf16x2(halves(half_of(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2), half_of(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2)), halves(half_of(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2), half_of(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
-                            shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75 + i) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4 + ((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128)) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
+                            shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75 + i) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + ((i_ & 1) + ((i_ >> 1) & 31) * 4) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4) % 8 * 128))) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
                     }
                     fence_async_shared();
                     channel_x_35.consumer_wait(count_x_35 + i);

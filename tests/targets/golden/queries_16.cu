@@ -781,8 +781,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             float read_4[8];
             const uint32_t read_4_at = memory + 106496;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_4[i_] = shared_at<float>(read_4_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 16 * 16) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_12[i_] = read_4[i_];
         }

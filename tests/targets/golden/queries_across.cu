@@ -197,8 +197,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_29_[i_ / 4][i_ % 4] = pack_f16(p_28[2 * i_], p_28[2 * i_ + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<__half>(channel_acc_37.slot(count_acc_37) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(acc_29_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_acc_37.slot(count_acc_37) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), acc_29_[i_ / 4], i_ % 4);
                 }
                 fence_async_shared();
                 for (int32_t i = 2; i < n; ++i) {
@@ -315,8 +314,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_29_[i_ / 4][i_ % 4] = pack_f16(p_28[2 * i_], p_28[2 * i_ + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<__half>(channel_acc_37.slot(count_acc_37 + i - 1) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(acc_29_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_acc_37.slot(count_acc_37 + i - 1) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), acc_29_[i_ / 4], i_ % 4);
                     }
                     fence_async_shared();
                     wgmma_wait<0>();
@@ -400,8 +398,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_29_[i_ / 4][i_ % 4] = pack_f16(p_28[2 * i_], p_28[2 * i_ + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<__half>(channel_acc_37.slot(count_acc_37 + n - 1) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(acc_29_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_acc_37.slot(count_acc_37 + n - 1) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), acc_29_[i_ / 4], i_ % 4);
                 }
                 fence_async_shared();
                 wgmma_wait<0>();
@@ -515,8 +512,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_29_[i_ / 4][i_ % 4] = pack_f16(p_28[2 * i_], p_28[2 * i_ + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<__half>(channel_acc_37.slot(count_acc_37 + i) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 2 % 128)) = __half(unpack_f16(acc_29_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(channel_acc_37.slot(count_acc_37 + i) + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 3) * 8) * 2 % 128), acc_29_[i_ / 4], i_ % 4);
                     }
                     fence_async_shared();
                     // cycle 1579, stage 0: sub.acc_32 (tests/kernels/ttgir/queries_across.sm90.ttgir:76:17)

@@ -563,7 +563,7 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             const uint32_t read_6_at = memory + 181248;
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 8192 + swizzle<128>(((((i_ * 4) >> 2) & 15) * 4 + (thread.warp & 3)) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128));
+                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 15) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 64; ++i_) convert_layout_12[i_] = read_6[((i_ & 63))];
         }

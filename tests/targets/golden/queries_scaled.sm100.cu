@@ -312,7 +312,7 @@ queries_scaled_tma_kernel(const __grid_constant__ CUtensorMap map_y_48, const __
             const uint32_t read_6_at = memory + 152576;
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 16384 + swizzle<128>(((((i_ * 4) >> 2) & 31) * 4 + (thread.warp & 3)) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128));
+                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 31) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 31) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 128; ++i_) convert_layout_7[i_] = read_6[((i_ & 127))];
         }
@@ -930,7 +930,7 @@ queries_scaled_kernel(__nv_fp8_e4m3* q, __nv_fp8_e4m3* k, __nv_fp8_e4m3* v, int8
             const uint32_t read_6_at = memory + 152576;
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 / 128 * 16384 + swizzle<128>(((((i_ * 4) >> 2) & 31) * 4 + (thread.warp & 3)) * 128 + (((i_ * 4) & 3) + (thread.lane & 31) * 4) * 4 % 128));
+                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 31) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 31) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 128; ++i_) convert_layout_7[i_] = read_6[((i_ & 127))];
         }

@@ -365,16 +365,6 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
             }
             keep(kept_keys_38_to);
             keep(kept_keys_38_at0);
-            uint32_t kept_p_44_to[1];
-            uint32_t kept_p_44_at0[2];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_p_44_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 2; ++i_) kept_p_44_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride)) + uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_p_44_to);
-            keep(kept_p_44_at0);
             if (n >= 1) {
                 // cycle 0, stage 0: copy keys_38 (tests/kernels/ttgir/query_gradient.sm90.ttgir:77:18)
                 channel_keys_38.producer_acquire(count_keys_38);
@@ -397,7 +387,7 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
                     __half* from_ = v;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_keys_38_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_keys_38_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                 }
                 channel_p_44.producer_commit(count_p_44);
                 for (int32_t i = 1; i < n; ++i) {
@@ -422,7 +412,7 @@ query_gradient_kernel(__half* q, __half* k, __half* v, __half* g, float* dq, int
                         __half* from_ = v;
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_p_44_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_p_44_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_keys_38_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_keys_38_at0[i_]) + uint32_t(uint32_t(at_30_) * uint32_t(stride))));
                     }
                     channel_p_44.producer_commit(count_p_44 + i);
                 }

@@ -177,7 +177,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                     const uint32_t read_0_at = channel_p_44.slot(count_p_44);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 2048 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((i_ & 1) + ((i_ >> 2) & 1) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     await_reads(read_0);
                     uint32_t p_45_[1][4];
                     #pragma unroll
@@ -256,7 +256,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
                         const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 2048 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((i_ & 1) + ((i_ >> 2) & 1) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         await_reads(read_0);
                         uint32_t p_45_[1][4];
                         #pragma unroll
@@ -547,7 +547,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                     const uint32_t read_0_at = channel_p_44.slot(count_p_44);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 2048 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((i_ & 1) + ((i_ >> 2) & 1) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     uint32_t p_45_[1][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -626,7 +626,7 @@ query_gradient_kernel(__half* q, __half* k, float* v, __half* g, float* dq, int3
                         const uint32_t read_0_at = channel_p_44.slot(count_p_44 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 2048 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 2048 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((i_ & 1) + ((i_ >> 2) & 1) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         uint32_t p_45_[1][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_) p_45_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);

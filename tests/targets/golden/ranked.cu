@@ -856,19 +856,13 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
             keep(kept_x_32_to);
             keep(kept_x_32_at0);
             keep(kept_x_32_at1);
-            uint32_t kept_y_39_to[1];
             uint32_t kept_y_39_at0[4];
-            uint32_t kept_y_39_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_39_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_39_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(N));
-                kept_y_39_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_y_39_to);
             keep(kept_y_39_at0);
-            keep(kept_y_39_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: load rates_44 (tests/kernels/ttgir/ranked.sm90.ttgir:73:19)
                 if (thread.warp == 0) {
@@ -894,10 +888,10 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_32_y_39.slot(count_x_32_y_39) + 8192;
-                    __half* from_ = b + int32_t(kept_y_39_at1[0]);
+                    __half* from_ = b + int32_t(kept_x_32_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_39_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_39_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_39_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_32_y_39.producer_commit(count_x_32_y_39);
                 for (int32_t i = 1; i < n; ++i) {
@@ -925,10 +919,10 @@ ranked_kernel(__half* a, __half* b, float* v, __half* c, float* last, int32_t* b
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_32_y_39.slot(count_x_32_y_39 + i) + 8192;
-                        __half* from_ = b + int32_t(kept_y_39_at1[0]);
+                        __half* from_ = b + int32_t(kept_x_32_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_39_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_39_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_32_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_39_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
                     channel_x_32_y_39.producer_commit(count_x_32_y_39 + i);
                 }

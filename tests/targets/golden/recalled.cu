@@ -138,15 +138,14 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                     uint32_t read_0[4][4];
                     const uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__nv_bfloat16>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                     await_reads(read_0);
                     float y_46_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_46_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_y_47.slot(count_y_47 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(y_46_[i_]);
+                        shared_at<float>(channel_y_47.slot(count_y_47 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(y_46_[i_]);
                 }
                 fence_async_shared();
                 channel_x_33.consumer_release(count_x_33 + i);
@@ -156,7 +155,7 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                     const uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (((2 * i_) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((((2 * i_) >> 1) & 15) * 4 + (thread.lane & 3)) * 128 + (((2 * i_) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)), shared_at<__nv_bfloat16>(read_0_at + (((2 * i_ + 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((((2 * i_ + 1) >> 1) & 15) * 4 + (thread.lane & 3)) * 128 + (((2 * i_ + 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)));
+                        read_0[i_] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (((2 * i_) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_) & 1) * 8) * 2 % 128))), shared_at<__nv_bfloat16>(read_0_at + (((2 * i_ + 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_ + 1) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_ + 1) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_ + 1) & 1) * 8) * 2 % 128))));
                     await_reads(read_0);
                     float y_45_[32];
                     #pragma unroll
@@ -197,7 +196,7 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                     for (int i_ = 0; i_ < 16; ++i_) z_53_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_z_54.slot(count_z_54 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(z_53_[i_]);
+                        shared_at<float>(channel_z_54.slot(count_z_54 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(z_53_[i_]);
                 }
                 fence_async_shared();
                 channel_z_52.consumer_release(count_z_52 + i);
@@ -205,7 +204,7 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_state_20.slot(count_state_20 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(state_19[i_]);
+                        shared_at<float>(channel_state_20.slot(count_state_20 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(state_19[i_]);
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
@@ -354,24 +353,12 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
             }
             keep(kept_x_33_to);
             keep(kept_x_33_at1);
-            uint32_t kept_y_43_to[1];
-            uint32_t kept_y_43_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_43_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_y_43_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_y_43_to);
-            keep(kept_y_43_at1);
             uint32_t kept_z_52_to[1];
-            uint32_t kept_z_52_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                 kept_z_52_to[0] = swizzle<64>(row_ * 64 + chunk_ % 4 * 16);
-                kept_z_52_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_z_52_to);
-            keep(kept_z_52_at1);
             for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: copy x_33 (tests/kernels/ttgir/recalled.sm90.ttgir:60:15)
                 channel_x_33.producer_acquire(count_x_33 + i);
@@ -389,10 +376,10 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_43.slot(count_y_43 + i);
-                    __nv_bfloat16* from_ = k + int32_t(kept_y_43_at1[0]);
+                    __nv_bfloat16* from_ = k + int32_t(kept_x_33_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_43_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_33_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_y_43.producer_commit(count_y_43 + i);
                 // cycle 491, stage 0: copy z_52 (tests/kernels/ttgir/recalled.sm90.ttgir:79:15)
@@ -400,7 +387,7 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                     const uint32_t to_ = channel_z_52.slot(count_z_52 + i);
-                    __nv_bfloat16* from_ = v + int32_t(kept_z_52_at1[0]);
+                    __nv_bfloat16* from_ = v + int32_t(kept_x_33_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_z_52_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 32 * i_))) * 32));
@@ -461,14 +448,13 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                     uint32_t read_0[4][4];
                     const uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_) / 2 % 2)) * 2 % 128)), shared_at<__nv_bfloat16>(read_0_at + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2) * 128 + int32_t(thread.row + 8 * ((2 * i_ + 1) / 2 % 2)) * 2 % 128)));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_0[i_], 0, read_0_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                     float y_46_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_46_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_y_47.slot(count_y_47 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(y_46_[i_]);
+                        shared_at<float>(channel_y_47.slot(count_y_47 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(y_46_[i_]);
                 }
                 fence_async_shared();
                 channel_x_33.consumer_release(count_x_33 + i);
@@ -478,7 +464,7 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                     const uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (((2 * i_) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((((2 * i_) >> 1) & 15) * 4 + (thread.lane & 3)) * 128 + (((2 * i_) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)), shared_at<__nv_bfloat16>(read_0_at + (((2 * i_ + 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((((2 * i_ + 1) >> 1) & 15) * 4 + (thread.lane & 3)) * 128 + (((2 * i_ + 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)));
+                        read_0[i_] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (((2 * i_) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_) & 1) * 8) * 2 % 128))), shared_at<__nv_bfloat16>(read_0_at + (((2 * i_ + 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_ + 1) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_ + 1) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_ + 1) & 1) * 8) * 2 % 128))));
                     float y_45_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_45_[i_] = unpack_bf16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
@@ -517,7 +503,7 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                     for (int i_ = 0; i_ < 16; ++i_) z_53_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_z_54.slot(count_z_54 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(z_53_[i_]);
+                        shared_at<float>(channel_z_54.slot(count_z_54 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(z_53_[i_]);
                 }
                 fence_async_shared();
                 channel_z_52.consumer_release(count_z_52 + i);
@@ -525,7 +511,7 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_state_20.slot(count_state_20 + i) + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 / 128 * 4096 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 128 + int32_t(thread.row + 8 * (i_ / 2 % 2)) * 4 % 128)) = float(state_19[i_]);
+                        shared_at<float>(channel_state_20.slot(count_state_20 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(state_19[i_]);
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);

@@ -382,7 +382,7 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 128 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_8[4][4];
             const uint32_t read_8_at = memory + 98304;
@@ -593,14 +593,11 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             keep(kept_x_35_to);
             keep(kept_x_35_at0);
             keep(kept_x_35_at1);
-            uint32_t kept_y_40_to[1];
             uint32_t kept_y_40_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_40_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 kept_y_40_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_y_40_to);
             keep(kept_y_40_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_35_y_40 (tests/kernels/ttgir/reread.sm90.ttgir:55:15)
@@ -619,7 +616,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     __half* from_ = k + int32_t(kept_y_40_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_35_to[0] + i_ * 2048, advanced(from_, (0 + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_x_35_y_40.producer_commit(count_x_35_y_40);
                 auto position_x_35_y_40 = channel_x_35_y_40.position(count_x_35_y_40 + 1);
@@ -640,7 +637,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                         __half* from_ = k + int32_t(kept_y_40_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_40_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_35_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_x_35_y_40.producer_commit(position_x_35_y_40);
                     position_x_35_y_40.advance();
@@ -960,7 +957,7 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8 + (thread.lane & 3) * 2) * 128 + (((i_ >> 1) & 1) * 8 + ((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128)) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_8[4][4];
             const uint32_t read_8_at = memory + 98304;

@@ -350,19 +350,13 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
             keep(kept_x_23_to);
             keep(kept_x_23_at0);
             keep(kept_x_23_at1);
-            uint32_t kept_y_31_to[1];
             uint32_t kept_y_31_at0[8];
-            uint32_t kept_y_31_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_31_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_31_at0[i_] = uint32_t(((muli_14 + int32_t((row_ + 16 * i_))) % N) * K);
-                kept_y_31_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_y_31_to);
             keep(kept_y_31_at0);
-            keep(kept_y_31_at1);
             uint32_t kept_load_50_to[1];
             uint32_t kept_load_50_at0[1] = {};
             {
@@ -403,14 +397,14 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                     const int32_t x_14_ = 0;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_23_y_31.slot(count_x_23_y_31) + 16384;
-                    __half* from_ = b + int32_t(kept_y_31_at1[0]) + int32_t(x_14_);
+                    __half* from_ = b + int32_t(kept_x_23_at1[0]) + int32_t(x_14_);
                     keep(from_);
                     if (x_14_ + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_31_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_31_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]), ((x_14_ + int32_t((chunk_ * 8))) < K));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]), ((x_14_ + int32_t((chunk_ * 8))) < K));
                     }
                 }
                 channel_x_23_y_31.producer_commit(count_x_23_y_31);
@@ -448,14 +442,14 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                         const int32_t x_14_ = i * 64;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_23_y_31.slot(count_x_23_y_31 + i) + 16384;
-                        __half* from_ = b + int32_t(kept_y_31_at1[0]) + int32_t(x_14_);
+                        __half* from_ = b + int32_t(kept_x_23_at1[0]) + int32_t(x_14_);
                         keep(from_);
                         if (x_14_ + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_31_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_31_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]), ((x_14_ + int32_t((chunk_ * 8))) < K));
+                            for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, kept_y_31_at0[i_]), ((x_14_ + int32_t((chunk_ * 8))) < K));
                         }
                     }
                     channel_x_23_y_31.producer_commit(count_x_23_y_31 + i);

@@ -259,19 +259,13 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
             keep(kept_x_25_to);
             keep(kept_x_25_at0);
             keep(kept_x_25_at1);
-            uint32_t kept_y_35_to[1];
             uint32_t kept_y_35_at0[2];
-            uint32_t kept_y_35_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_35_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 2; ++i_) kept_y_35_at0[i_] = uint32_t(((muli_12 + int32_t((row_ + 16 * i_))) % N) * K);
-                kept_y_35_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_y_35_to);
             keep(kept_y_35_at0);
-            keep(kept_y_35_at1);
             uint32_t kept_load_51_to[1];
             uint32_t kept_load_51_at0[1] = {};
             {
@@ -303,14 +297,14 @@ scaled_kernel(__half* a, __half* b, __half* c, float* left, float* right, int32_
                     const int32_t x_16_ = i * 64;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_25_y_35.slot(count_x_25_y_35 + i) + 16384;
-                    __half* from_ = b + int32_t(kept_y_35_at1[0]) + int32_t(x_16_);
+                    __half* from_ = b + int32_t(kept_x_25_at1[0]) + int32_t(x_16_);
                     keep(from_);
                     if (x_16_ + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, kept_y_35_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, kept_y_35_at0[i_]));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, kept_y_35_at0[i_]), ((x_16_ + int32_t((chunk_ * 8))) < K));
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_x_25_to[0] + i_ * 2048, advanced(from_, kept_y_35_at0[i_]), ((x_16_ + int32_t((chunk_ * 8))) < K));
                     }
                 }
                 channel_x_25_y_35.producer_commit(count_x_25_y_35 + i);

@@ -215,19 +215,13 @@ scaled_columns_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, 
             keep(kept_load_48_to);
             keep(kept_load_48_at0);
             keep(kept_load_48_at1);
-            uint32_t kept_load_51_to[1];
             uint32_t kept_load_51_at0[4];
-            uint32_t kept_load_51_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_load_51_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_load_51_at0[i_] = uint32_t((muli_12 + int32_t((row_ + 16 * i_))) * K);
-                kept_load_51_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_load_51_to);
             keep(kept_load_51_at0);
-            keep(kept_load_51_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy load_48_load_51 (tests/kernels/ttgir/scaled_columns.sm90.ttgir:60:13)
                 channel_load_48_load_51.producer_acquire(count_load_48_load_51);
@@ -242,10 +236,10 @@ scaled_columns_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_load_48_load_51.slot(count_load_48_load_51) + 8192;
-                    __half* from_ = b + int32_t(kept_load_51_at1[0]) + int32_t(0);
+                    __half* from_ = b + int32_t(kept_load_48_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_51_to[0] + i_ * 2048, advanced(from_, kept_load_51_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_48_to[0] + i_ * 2048, advanced(from_, kept_load_51_at0[i_]));
                 }
                 channel_load_48_load_51.producer_commit(count_load_48_load_51);
                 auto position_load_48_load_51 = channel_load_48_load_51.position(count_load_48_load_51 + 1);
@@ -263,10 +257,10 @@ scaled_columns_kernel(__half* a, __half* b, float* scales, float* c, int32_t M, 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_load_48_load_51.slot(position_load_48_load_51) + 8192;
-                        __half* from_ = b + int32_t(kept_load_51_at1[0]) + int32_t((i * 64));
+                        __half* from_ = b + int32_t(kept_load_48_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_51_to[0] + i_ * 2048, advanced(from_, kept_load_51_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_48_to[0] + i_ * 2048, advanced(from_, kept_load_51_at0[i_]));
                     }
                     channel_load_48_load_51.producer_commit(position_load_48_load_51);
                     position_load_48_load_51.advance();

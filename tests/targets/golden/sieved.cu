@@ -881,15 +881,6 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
             }
             keep(kept_y_35_to);
             keep(kept_y_35_at1);
-            uint32_t kept_z_42_to[1];
-            uint32_t kept_z_42_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_z_42_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_z_42_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_z_42_to);
-            keep(kept_z_42_at1);
             if (n >= 4) {
                 // cycle 0, stage 0: copy y_35 (tests/kernels/ttgir/sieved.sm90.ttgir:72:15)
                 channel_y_35.producer_acquire(count_y_35);
@@ -952,10 +943,10 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_42.slot(count_z_42 + i - 4);
-                        __half* from_ = v + int32_t(kept_z_42_at1[0]);
+                        __half* from_ = v + int32_t(kept_y_35_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_42_to[0] + i_ * 2048, advanced(from_, (((i - 4) * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, (((i - 4) * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_z_42.producer_commit(count_z_42 + i - 4);
                 }
@@ -964,10 +955,10 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_42.slot(count_z_42 + n - 4);
-                    __half* from_ = v + int32_t(kept_z_42_at1[0]);
+                    __half* from_ = v + int32_t(kept_y_35_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_42_to[0] + i_ * 2048, advanced(from_, (((n - 4) * 64) + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, (((n - 4) * 64) + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_z_42.producer_commit(count_z_42 + n - 4);
                 // cycle 128, stage 4: copy z_42 (tests/kernels/ttgir/sieved.sm90.ttgir:79:15)
@@ -975,10 +966,10 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_42.slot(count_z_42 + n - 3);
-                    __half* from_ = v + int32_t(kept_z_42_at1[0]);
+                    __half* from_ = v + int32_t(kept_y_35_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_42_to[0] + i_ * 2048, advanced(from_, (((n - 3) * 64) + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, (((n - 3) * 64) + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_z_42.producer_commit(count_z_42 + n - 3);
                 // cycle 128, stage 4: copy z_42 (tests/kernels/ttgir/sieved.sm90.ttgir:79:15)
@@ -986,10 +977,10 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_42.slot(count_z_42 + n - 2);
-                    __half* from_ = v + int32_t(kept_z_42_at1[0]);
+                    __half* from_ = v + int32_t(kept_y_35_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_42_to[0] + i_ * 2048, advanced(from_, (((n - 2) * 64) + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, (((n - 2) * 64) + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_z_42.producer_commit(count_z_42 + n - 2);
                 // cycle 128, stage 4: copy z_42 (tests/kernels/ttgir/sieved.sm90.ttgir:79:15)
@@ -997,10 +988,10 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_42.slot(count_z_42 + n - 1);
-                    __half* from_ = v + int32_t(kept_z_42_at1[0]);
+                    __half* from_ = v + int32_t(kept_y_35_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_42_to[0] + i_ * 2048, advanced(from_, (((n - 1) * 64) + int32_t((row_ + 16 * i_))) * 64));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, (((n - 1) * 64) + int32_t((row_ + 16 * i_))) * 64));
                 }
                 channel_z_42.producer_commit(count_z_42 + n - 1);
             } else {
@@ -1021,10 +1012,10 @@ sieved_kernel(__half* q, __half* k, __half* v, __half* o, int32_t M, int32_t N) 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_42.slot(count_z_42 + i);
-                        __half* from_ = v + int32_t(kept_z_42_at1[0]);
+                        __half* from_ = v + int32_t(kept_y_35_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_42_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_35_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 16 * i_))) * 64));
                     }
                     channel_z_42.producer_commit(count_z_42 + i);
                 }

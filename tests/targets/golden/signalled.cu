@@ -215,17 +215,14 @@ signalled_kernel(__half* a, __half* b, __half* c, int32_t* flags, int32_t N) {
             keep(kept_x_21_to);
             keep(kept_x_21_at0);
             keep(kept_x_21_at1);
-            uint32_t kept_acc_28_to[1];
             uint32_t kept_acc_28_at0[4];
             uint32_t kept_acc_28_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_acc_28_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_acc_28_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(N));
                 kept_acc_28_at1[0] = uint32_t(n_1 + int32_t((chunk_ * 8)));
             }
-            keep(kept_acc_28_to);
             keep(kept_acc_28_at0);
             keep(kept_acc_28_at1);
             if (n >= 1) {
@@ -245,7 +242,7 @@ signalled_kernel(__half* a, __half* b, __half* c, int32_t* flags, int32_t N) {
                     __half* from_ = b + int32_t(kept_acc_28_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_28_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_acc_28_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_21_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_acc_28_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
                 }
                 channel_x_21_acc_28.producer_commit(count_x_21_acc_28);
                 auto position_x_21_acc_28 = channel_x_21_acc_28.position(count_x_21_acc_28 + 1);
@@ -266,7 +263,7 @@ signalled_kernel(__half* a, __half* b, __half* c, int32_t* flags, int32_t N) {
                         __half* from_ = b + int32_t(kept_acc_28_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_28_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_acc_28_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_21_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_acc_28_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
                     }
                     channel_x_21_acc_28.producer_commit(position_x_21_acc_28);
                     position_x_21_acc_28.advance();

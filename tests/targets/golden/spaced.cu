@@ -135,8 +135,7 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
                     int8_t read_0[64];
                     const uint32_t read_0_at = channel_y_25.slot(count_y_25 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 3) * 4) * 1 / 128 * 8192 + ((((i_ * 4) >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 3) * 32) * 1 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 3) * 32) * 1 / 128 * 8192 + (((thread.lane >> 3) & 1) * 16) * 1 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 16) * 1 % 128) ^ ((i_ & 3) * 32) * 1 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_35[i_] = pack_f16(nearby<-128>(read_0[(((2 * i_) & 63))]), nearby<-128>(read_0[(((2 * i_ + 1) & 63))]));
                     await_reads(read_0);
@@ -193,8 +192,7 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 51200;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }
@@ -346,8 +344,7 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
                     int8_t read_0[64];
                     const uint32_t read_0_at = channel_y_25.slot(count_y_25 + i);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 3) * 4) * 1 / 128 * 8192 + ((((i_ * 4) >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3) * 4) * 1 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 2) & 1) * 16 + (((i_ * 4) >> 4) & 3) * 32) * 1 % 128));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<false>(read_0, 16 * i_, read_0_at + ((i_ & 3) * 32) * 1 / 128 * 8192 + (((thread.lane >> 3) & 1) * 16) * 1 / 128 * 8192 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 32 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 3) & 1) * 16) * 1 % 128) ^ ((i_ & 3) * 32) * 1 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_35[i_] = pack_f16(nearby<-128>(read_0[(((2 * i_) & 63))]), nearby<-128>(read_0[(((2 * i_ + 1) & 63))]));
                 }
@@ -402,8 +399,7 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
             uint32_t read_7[1][4];
             const uint32_t read_7_at = memory + 51200;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+            for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_) convert_layout_26[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }

@@ -254,19 +254,13 @@ strips_kernel(__half* a, __half* b, float* c, int32_t M, int32_t N, int32_t K, i
                 keep(kept_acc_30_to);
                 keep(kept_acc_30_at0);
                 keep(kept_acc_30_at1);
-                uint32_t kept_acc_32_to[1];
                 uint32_t kept_acc_32_at0[4];
-                uint32_t kept_acc_32_at1[1];
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                    kept_acc_32_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 4; ++i_) kept_acc_32_at0[i_] = uint32_t((muli_11 + int32_t((row_ + 16 * i_))) * K);
-                    kept_acc_32_at1[0] = uint32_t(int32_t((chunk_ * 8)));
                 }
-                keep(kept_acc_32_to);
                 keep(kept_acc_32_at0);
-                keep(kept_acc_32_at1);
                 if (n >= 1) {
                     // cycle 0, stage 0: copy acc_30_acc_32 (tests/kernels/ttgir/strips.sm90.ttgir:68:19)
                     channel_acc_30_acc_32.producer_acquire(count_acc_30_acc_32);
@@ -285,10 +279,10 @@ strips_kernel(__half* a, __half* b, float* c, int32_t M, int32_t N, int32_t K, i
                         const int64_t twill_begin1_7_ = twill_begin1_5_ * int64_t(64);
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_acc_30_acc_32.slot(count_acc_30_acc_32) + 8192;
-                        __half* from_ = b + int32_t(kept_acc_32_at1[0]) + int64_t(twill_begin1_7_);
+                        __half* from_ = b + int32_t(kept_acc_30_at1[0]) + int64_t(twill_begin1_7_);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 2048, advanced(from_, kept_acc_32_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_30_to[0] + i_ * 2048, advanced(from_, kept_acc_32_at0[i_]));
                     }
                     channel_acc_30_acc_32.producer_commit(count_acc_30_acc_32);
                     auto position_acc_30_acc_32 = channel_acc_30_acc_32.position(count_acc_30_acc_32 + 1);
@@ -310,10 +304,10 @@ strips_kernel(__half* a, __half* b, float* c, int32_t M, int32_t N, int32_t K, i
                             const int64_t twill_begin1_7_ = twill_begin1_5_ * int64_t(64);
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_acc_30_acc_32.slot(position_acc_30_acc_32) + 8192;
-                            __half* from_ = b + int32_t(kept_acc_32_at1[0]) + int64_t(twill_begin1_7_);
+                            __half* from_ = b + int32_t(kept_acc_30_at1[0]) + int64_t(twill_begin1_7_);
                             keep(from_);
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 2048, advanced(from_, kept_acc_32_at0[i_]));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_30_to[0] + i_ * 2048, advanced(from_, kept_acc_32_at0[i_]));
                         }
                         channel_acc_30_acc_32.producer_commit(position_acc_30_acc_32);
                         position_acc_30_acc_32.advance();

@@ -122,8 +122,7 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
                     uint32_t read_0[2][4];
                     const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)));
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     await_reads(read_0);
@@ -166,8 +165,7 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
                         uint32_t read_0[2][4];
                         const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)));
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                         await_reads(read_0);
@@ -412,8 +410,7 @@ summed_columns_kernel(__half* a, __half* b, float* c, float* sums, int32_t M, in
                     uint32_t read_0[2][4];
                     const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)));
+                    for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                 }
@@ -456,8 +453,7 @@ summed_columns_kernel(__half* a, __half* b, float* c, float* sums, int32_t M, in
                         uint32_t read_0[2][4];
                         const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)));
+                        for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     }

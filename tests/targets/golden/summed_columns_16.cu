@@ -123,8 +123,7 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
                     uint32_t read_0[1][4];
                     const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     await_reads(read_0);
@@ -168,8 +167,7 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
                         uint32_t read_0[1][4];
                         const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+                        for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                         await_reads(read_0);
@@ -407,8 +405,7 @@ summed_columns_kernel(__half* a, __half* b, float* c, float* sums, int32_t M, in
                     uint32_t read_0[1][4];
                     const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_)
-                        read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+                    for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                 }
@@ -452,8 +449,7 @@ summed_columns_kernel(__half* a, __half* b, float* c, float* sums, int32_t M, in
                         uint32_t read_0[1][4];
                         const uint32_t read_0_at = channel_y_21_acc_26.slot(count_y_21_acc_26 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_)
-                            read_0[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)), shared_at<__half>(read_0_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 / 128 * 2048 + swizzle<128>(int32_t(thread.row % 16 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 16 * 16) * 2 % 128)));
+                        for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_0[i_], 0, read_0_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) total_29[i_] = unpack_f16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
                     }

@@ -66,7 +66,7 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                     const uint32_t read_0_at = channel_y_20.slot(count_y_20);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     await_reads(read_0);
                     uint32_t acc_26_[2][4];
                     #pragma unroll
@@ -82,7 +82,7 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                     const uint32_t read_0_at = channel_y_20.slot(count_y_20);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = (read_0[i_] * read_0[i_]);
                     await_reads(read_0);
@@ -128,7 +128,7 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                         const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         await_reads(read_0);
                         uint32_t acc_26_[2][4];
                         #pragma unroll
@@ -144,7 +144,7 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                         const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = (read_0[i_] * read_0[i_]);
                         await_reads(read_0);
@@ -467,7 +467,7 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                     const uint32_t read_0_at = channel_y_20.slot(count_y_20);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     uint32_t acc_26_[2][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_26_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -482,7 +482,7 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                     const uint32_t read_0_at = channel_y_20.slot(count_y_20);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = (read_0[i_] * read_0[i_]);
                 }
@@ -528,7 +528,7 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                         const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         uint32_t acc_26_[2][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_26_[i_ / 4][i_ % 4] = pack_f16(read_0[2 * i_], read_0[2 * i_ + 1]);
@@ -543,7 +543,7 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                         const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 / 128 * 8192 + swizzle<128>(int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2 + thread.row / 64 * 32) * 128 + int32_t(thread.row % 64 + 8 * (i_ / 2 % 2)) * 4 % 128));
+                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_29[i_] = (read_0[i_] * read_0[i_]);
                     }

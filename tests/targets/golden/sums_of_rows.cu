@@ -344,16 +344,6 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
             }
             keep(kept_x_31_to);
             keep(kept_x_31_at0);
-            uint32_t kept_acc_36_to[1];
-            uint32_t kept_acc_36_at0[4];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_acc_36_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_acc_36_at0[i_] = uint32_t((int32_t((row_ + 16 * i_)) * 64) + int32_t((chunk_ * 8)));
-            }
-            keep(kept_acc_36_to);
-            keep(kept_acc_36_at0);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_31_acc_36 (tests/kernels/ttgir/sums_of_rows.sm90.ttgir:60:17)
                 channel_x_31_acc_36.producer_acquire(count_x_31_acc_36);
@@ -375,7 +365,7 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                     __half* from_ = acc_33_;
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_36_to[0] + i_ * 2048, advanced(from_, kept_acc_36_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, kept_x_31_at0[i_]));
                 }
                 channel_x_31_acc_36.producer_commit(count_x_31_acc_36);
                 auto position_x_31_acc_36 = channel_x_31_acc_36.position(count_x_31_acc_36 + 1);
@@ -400,7 +390,7 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                         __half* from_ = acc_33_;
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_acc_36_to[0] + i_ * 2048, advanced(from_, kept_acc_36_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, kept_x_31_at0[i_]));
                     }
                     channel_x_31_acc_36.producer_commit(position_x_31_acc_36);
                     position_x_31_acc_36.advance();

@@ -375,19 +375,13 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
             keep(kept_x_20_at0);
             keep(kept_x_20_at1);
             keep(kept_x_20_inside);
-            uint32_t kept_p_33_to[1];
             uint32_t kept_p_33_at0[4];
-            uint32_t kept_p_33_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_p_33_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_p_33_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * K);
-                kept_p_33_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_p_33_to);
             keep(kept_p_33_at0);
-            keep(kept_p_33_at1);
             for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: copy x_20_p_33 (tests/kernels/ttgir/surrounded.sm90.ttgir:64:9)
                 channel_x_20_p_33.producer_acquire(count_x_20_p_33 + i);
@@ -407,10 +401,10 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_20_p_33.slot(count_x_20_p_33 + i) + 16384;
-                    __half* from_ = b + int32_t(kept_p_33_at1[0]);
+                    __half* from_ = b + int32_t(kept_x_20_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_p_33_to[0] + i_ * 2048, advanced(from_, kept_p_33_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 2048, advanced(from_, kept_p_33_at0[i_]));
                 }
                 channel_x_20_p_33.producer_commit(count_x_20_p_33 + i);
             }

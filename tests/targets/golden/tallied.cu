@@ -295,19 +295,6 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
             keep(kept_x_16_to);
             keep(kept_x_16_at0);
             keep(kept_x_16_at1);
-            uint32_t kept_y_19_to[1];
-            uint32_t kept_y_19_at0[4];
-            uint32_t kept_y_19_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_19_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_19_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * K);
-                kept_y_19_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_y_19_to);
-            keep(kept_y_19_at0);
-            keep(kept_y_19_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_16_y_19 (tests/kernels/ttgir/tallied.sm90.ttgir:46:15)
                 channel_x_16_y_19.producer_acquire(count_x_16_y_19);
@@ -322,10 +309,10 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_16_y_19.slot(count_x_16_y_19) + 8192;
-                    __nv_bfloat16* from_ = b + int32_t(kept_y_19_at1[0]) + int32_t(0);
+                    __nv_bfloat16* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_19_to[0] + i_ * 2048, advanced(from_, kept_y_19_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_x_16_at0[i_]));
                 }
                 channel_x_16_y_19.producer_commit(count_x_16_y_19);
                 auto position_x_16_y_19 = channel_x_16_y_19.position(count_x_16_y_19 + 1);
@@ -343,10 +330,10 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_16_y_19.slot(position_x_16_y_19) + 8192;
-                        __nv_bfloat16* from_ = b + int32_t(kept_y_19_at1[0]) + int32_t((i * 64));
+                        __nv_bfloat16* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_19_to[0] + i_ * 2048, advanced(from_, kept_y_19_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_x_16_at0[i_]));
                     }
                     channel_x_16_y_19.producer_commit(position_x_16_y_19);
                     position_x_16_y_19.advance();

@@ -246,19 +246,13 @@ tempered_kernel(__half* a, __half* b, float* gates, float* last, float* shift, f
             keep(kept_load_59_to);
             keep(kept_load_59_at0);
             keep(kept_load_59_at1);
-            uint32_t kept_load_62_to[1];
             uint32_t kept_load_62_at0[4];
-            uint32_t kept_load_62_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_load_62_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_load_62_at0[i_] = uint32_t((muli_11 + int32_t((row_ + 16 * i_))) * K);
-                kept_load_62_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_load_62_to);
             keep(kept_load_62_at0);
-            keep(kept_load_62_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy load_59_load_62 (tests/kernels/ttgir/tempered.sm90.ttgir:108:13)
                 channel_load_59_load_62.producer_acquire(count_load_59_load_62);
@@ -273,10 +267,10 @@ tempered_kernel(__half* a, __half* b, float* gates, float* last, float* shift, f
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_load_59_load_62.slot(count_load_59_load_62) + 8192;
-                    __half* from_ = b + int32_t(kept_load_62_at1[0]) + int32_t(0);
+                    __half* from_ = b + int32_t(kept_load_59_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_62_to[0] + i_ * 2048, advanced(from_, kept_load_62_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_59_to[0] + i_ * 2048, advanced(from_, kept_load_62_at0[i_]));
                 }
                 channel_load_59_load_62.producer_commit(count_load_59_load_62);
                 auto position_load_59_load_62 = channel_load_59_load_62.position(count_load_59_load_62 + 1);
@@ -294,10 +288,10 @@ tempered_kernel(__half* a, __half* b, float* gates, float* last, float* shift, f
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_load_59_load_62.slot(position_load_59_load_62) + 8192;
-                        __half* from_ = b + int32_t(kept_load_62_at1[0]) + int32_t((i * 64));
+                        __half* from_ = b + int32_t(kept_load_59_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_62_to[0] + i_ * 2048, advanced(from_, kept_load_62_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_load_59_to[0] + i_ * 2048, advanced(from_, kept_load_62_at0[i_]));
                     }
                     channel_load_59_load_62.producer_commit(position_load_59_load_62);
                     position_load_59_load_62.advance();

@@ -193,8 +193,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             uint32_t read_7[2][4];
             const uint32_t read_7_at = memory + 13312;
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_)
-                read_7[i_ / 4][i_ % 4] = pack_f16(shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)), shared_at<__half>(read_7_at + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 / 128 * 4096 + swizzle<128>(int32_t(thread.row % 32 + 8 * ((2 * i_ + 1) / 2 % 2)) * 128 + int32_t(thread.column + 8 * (((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) / 2) + ((2 * i_ + 1) / 4 * 2 + (2 * i_ + 1) % 2) % 2 + thread.row / 32 * 32) * 2 % 128)));
+            for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) convert_layout_35[i_ / 4][i_ % 4] = read_7[i_ / 4][i_ % 4];
         }

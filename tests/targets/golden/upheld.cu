@@ -313,19 +313,13 @@ upheld_kernel(__half* a, __half* b, float* rows, float* c, int32_t M, int32_t N,
             keep(kept_x_17_to);
             keep(kept_x_17_at0);
             keep(kept_x_17_at1);
-            uint32_t kept_y_30_to[1];
             uint32_t kept_y_30_at0[8];
-            uint32_t kept_y_30_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_30_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_y_30_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * K);
-                kept_y_30_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
-            keep(kept_y_30_to);
             keep(kept_y_30_at0);
-            keep(kept_y_30_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_17 (tests/kernels/ttgir/upheld.sm90.ttgir:56:15)
                 channel_x_17.producer_acquire(count_x_17);
@@ -354,10 +348,10 @@ upheld_kernel(__half* a, __half* b, float* rows, float* c, int32_t M, int32_t N,
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_30.slot(count_y_30);
-                    __half* from_ = b + int32_t(kept_y_30_at1[0]) + int32_t(0);
+                    __half* from_ = b + int32_t(kept_x_17_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_30_to[0] + i_ * 2048, advanced(from_, kept_y_30_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_17_to[0] + i_ * 2048, advanced(from_, kept_y_30_at0[i_]));
                 }
                 channel_y_30.producer_commit(count_y_30);
                 for (int32_t i = 1; i < n; ++i) {
@@ -388,10 +382,10 @@ upheld_kernel(__half* a, __half* b, float* rows, float* c, int32_t M, int32_t N,
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_30.slot(count_y_30 + i);
-                        __half* from_ = b + int32_t(kept_y_30_at1[0]) + int32_t((i * 64));
+                        __half* from_ = b + int32_t(kept_x_17_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_y_30_to[0] + i_ * 2048, advanced(from_, kept_y_30_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_17_to[0] + i_ * 2048, advanced(from_, kept_y_30_at0[i_]));
                     }
                     channel_y_30.producer_commit(count_y_30 + i);
                 }

@@ -313,19 +313,13 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
             keep(kept_x_16_to);
             keep(kept_x_16_at0);
             keep(kept_x_16_at1);
-            uint32_t kept_y_27_to[1];
             uint32_t kept_y_27_at0[4];
-            uint32_t kept_y_27_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_27_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_27_at0[i_] = uint32_t((muli_10 + int32_t((row_ + 16 * i_))) * K);
-                kept_y_27_at1[0] = uint32_t(int32_t((chunk_ * 4)));
             }
-            keep(kept_y_27_to);
             keep(kept_y_27_at0);
-            keep(kept_y_27_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: load x_21 (tests/kernels/ttgir/weighted.sm90.ttgir:59:15)
                 if (thread.warp == 0) {
@@ -354,10 +348,10 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_27.slot(count_y_27);
-                    float* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t(0);
+                    float* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                 }
                 channel_y_27.producer_commit(count_y_27);
                 for (int32_t i = 1; i < n; ++i) {
@@ -388,10 +382,10 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_y_27.slot(count_y_27 + i);
-                        float* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t((i * 32));
+                        float* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t((i * 32));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                     }
                     channel_y_27.producer_commit(count_y_27 + i);
                 }

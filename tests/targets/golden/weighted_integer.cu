@@ -62,19 +62,13 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
             keep(kept_x_16_to);
             keep(kept_x_16_at0);
             keep(kept_x_16_at1);
-            uint32_t kept_y_27_to[1];
             uint32_t kept_y_27_at0[2];
-            uint32_t kept_y_27_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
-                kept_y_27_to[0] = swizzle<64>(row_ * 64 + chunk_ % 4 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 2; ++i_) kept_y_27_at0[i_] = uint32_t((muli_11 + int32_t((row_ + 32 * i_))) * K);
-                kept_y_27_at1[0] = uint32_t(int32_t((chunk_ * 16)));
             }
-            keep(kept_y_27_to);
             keep(kept_y_27_at0);
-            keep(kept_y_27_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_16 (tests/kernels/ttgir/weighted_integer.sm90.ttgir:53:15)
                 channel_x_16.producer_acquire(count_x_16);
@@ -103,10 +97,10 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                     const uint32_t to_ = channel_y_27.slot(count_y_27);
-                    int8_t* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t(0);
+                    int8_t* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                 }
                 channel_y_27.producer_commit(count_y_27);
                 for (int32_t i = 1; i < n; ++i) {
@@ -137,10 +131,10 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                         const uint32_t to_ = channel_y_27.slot(count_y_27 + i);
-                        int8_t* from_ = b + int32_t(kept_y_27_at1[0]) + int32_t((i * 64));
+                        int8_t* from_ = b + int32_t(kept_x_16_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_y_27_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_x_16_to[0] + i_ * 2048, advanced(from_, kept_y_27_at0[i_]));
                     }
                     channel_y_27.producer_commit(count_y_27 + i);
                 }
@@ -181,16 +175,15 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     int8_t read_0[32];
                     const uint32_t read_0_at = channel_x_16.slot(count_x_16);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64));
-                    int8_t read_5[16];
-                    const uint32_t read_5_at = channel_x_21.slot(count_x_21);
+                    for (int i_ = 0; i_ < 16; ++i_) load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 % 64));
+                    int8_t read_4[16];
+                    const uint32_t read_4_at = channel_x_21.slot(count_x_21);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
-                    await_reads(read_5);
+                    for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
+                    await_reads(read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
+                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]));
                 }
                 fence_async_shared();
                 channel_x_16.consumer_release(count_x_16);
@@ -216,16 +209,15 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                         int8_t read_0[32];
                         const uint32_t read_0_at = channel_x_16.slot(count_x_16 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            read_0[i_] = shared_at<int8_t>(read_0_at + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64));
-                        int8_t read_5[16];
-                        const uint32_t read_5_at = channel_x_21.slot(count_x_21 + i);
+                        for (int i_ = 0; i_ < 16; ++i_) load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + ((((i_ * 2) >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 1 % 64));
+                        int8_t read_4[16];
+                        const uint32_t read_4_at = channel_x_21.slot(count_x_21 + i);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) read_5[i_] = shared_at<int8_t>(read_5_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
-                        await_reads(read_5);
+                        for (int i_ = 0; i_ < 16; ++i_) read_4[i_] = shared_at<int8_t>(read_4_at + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2) * sizeof(int8_t));
+                        await_reads(read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 / 64 * 4096 + swizzle<64>(int32_t(thread.row + 8 * (i_ / 2 % 2)) * 64 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_5[i_ / 4 * 2 + i_ % 2]));
+                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]));
                     }
                     fence_async_shared();
                     channel_x_16.consumer_release(count_x_16 + i);

@@ -5,7 +5,7 @@ that is the same for all elements, of offsets that are the same in every iterati
 comparisons with bounds hold for the whole tile, one comparison of scalars says so.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from re import search
 
@@ -75,6 +75,10 @@ class Part:
     elements: Elements
     costly: bool
     """It divides, or loads."""
+    narrow: Elements | None = None
+    """A number of 32 bits from which it follows, in fewer registers."""
+    follows: Callable[[str], str] = str
+    """C expression of the part, from one of that number."""
 
     def __call__(self, point: AnyPoint) -> str:
         return self.elements(point)
@@ -169,7 +173,20 @@ class Analysis:
 
     def _part(self, value: Value) -> Elements:
         elements = self.scope.elements(value)
-        return Part(elements, self._costly(value)) if self.divided else elements
+        if not self.divided:
+            return elements
+        narrow = elements if self._remainder_of_32_bits(value) else None
+        return Part(elements, self._costly(value), narrow)
+
+    def _remainder_of_32_bits(self, value: Value) -> bool:
+        """Whether a number of 64 bits is a remainder by one that was widened from 32, and has no more."""
+        maker = self.maker(value)
+        if maker is None or maker.name != "arith.remsi" or element(value.type) != "i64":
+            return False
+        by = self.maker(maker.operands[1])
+        while by is not None and (_view(by) or role(by) == "splat"):
+            by = self.maker(by.operands[0])
+        return by is not None and by.name == SIGN_EXTENSION and element(by.operands[0].type) == "i32"
 
     def _costly(self, value: Value) -> bool:
         maker = self.maker(value)
@@ -278,16 +295,22 @@ def unsigned(width: int) -> str:
 
 
 def _times(elements: Elements, width: int, factor: str) -> Elements:
-    return _like(elements, lambda point: f"{unsigned(width)}({elements(point)}) * {factor}")
+    return _like(elements, lambda number: f"{unsigned(width)}({number}) * {factor}")
 
 
 def _wide(elements: Elements) -> Elements:
-    return _like(elements, lambda point: f"int64_t({elements(point)})")
+    return _like(elements, lambda number: f"int64_t({number})")
 
 
-def _like(part: Elements, elements: Elements) -> Elements:
-    """As costly as the part that it follows from."""
-    return Part(elements, part.costly) if isinstance(part, Part) else elements
+def _like(part: Elements, change: Callable[[str], str]) -> Elements:
+    """What is made of a part: as costly as that, and from the same number."""
+
+    def elements(point: AnyPoint) -> str:
+        return change(part(point))
+
+    if not isinstance(part, Part):
+        return elements
+    return Part(elements, part.costly, part.narrow, lambda number: change(part.follows(number)))
 
 
 def varies(text: str) -> bool:

@@ -151,9 +151,10 @@ def _start(tile: Shared, down: int, vector: int, plain: bool, chunk: str = "chun
 
 @dataclass(frozen=True, slots=True)
 class Hoisted:
-    """What a thread keeps of a load throughout a loop, in variables whose names begin with `name`."""
+    """What a thread keeps of a load throughout a loop."""
 
-    name: str
+    starts: str
+    """The variable that says where copies go."""
     copies: Copies
     inside: frozenset[int]
     """The operations of the loop."""
@@ -177,21 +178,33 @@ class _Variable:
 
 
 def hoisted(
-    scope: Scope, before: Sequence[str], op: Op, found: Copies, inside: frozenset[int], room: int
+    scope: Scope,
+    before: Sequence[str],
+    op: Op,
+    found: Copies,
+    inside: frozenset[int],
+    room: int,
+    known: dict[Sequence[str], str] | None = None,
 ) -> Hoisted | None:
     """What is kept of a load in at most `room` registers, beyond where its copies go. `scope` is that of the
     load in some iteration, `before` are the lines that compute the scalars that stay the same. In a lean
-    program two numbers are kept of offsets that are the same distance apart. None where the pointers do not
-    begin at one, or where there is no room."""
+    program two numbers are kept of offsets that are the same distance apart. `known`: the variables of loads
+    before, by what computes them, which grows; loads in both branches of an `if` share theirs. None where the
+    pointers do not begin at one, or where there is no room."""
+    known = {} if known is None else known
     analysis = Analysis(scope, inside)
     address = analysis.address(op.operands[0])
     name = f"kept_{scope.program.name(op.result.id)}_"
-    variables, kept = [_starts(found, name)], list[str]()
-    room -= variables[0].words
-    if address is None or room < 0:
+    if address is None:
+        return None
+    starts = _shared(_starts(found, name), f"{name}to", known, room)
+    variables, kept = [starts], list[str]()
+    room -= starts.words
+    if room < 0:
         return None
     for number, offset in enumerate(address.offsets):
         variable = _offset(found, offset, f"{name}at{number}", scope.program.lean)
+        variable = variable and _shared(variable, f"{name}at{number}", known, room)
         fits = variable is not None and variable.words <= room
         kept.append(variable.read if variable and fits else "")
         if variable and fits:
@@ -200,7 +213,7 @@ def hoisted(
     mask = _fixed_mask(found, analysis, op, f"{name}inside")
     variables += [mask] if mask else []
     return Hoisted(
-        name,
+        starts.read,
         found,
         inside,
         tuple(kept),
@@ -214,9 +227,22 @@ def _lines(found: Copies, before: Sequence[str], variables: Sequence[_Variable])
     """Declares the variables and computes them, with the lines of `before` that this needs."""
     computed = [line for variable in variables for line in variable.computed]
     inside = (*needed(before, computed), *found.place, *computed)
-    declared = [variable.declared for variable in variables]
+    declared = [variable.declared for variable in variables if variable.declared]
+    if not declared:
+        return ()
     names = [line.split()[1].split("[")[0].rstrip(";") for line in declared]
     return (*declared, "{", *(f"    {line}" for line in inside), "}", *(f"keep({one});" for one in names))
+
+
+def _shared(one: _Variable, name: str, known: dict[Sequence[str], str], room: int) -> _Variable:
+    """The variable of a load before that is computed alike, in the place of another one; else the variable,
+    which is known then if it fits into `room` registers."""
+    how = (one.declared.replace(name, ""), *(line.replace(name, "") for line in one.computed))
+    if (other := known.get(how)) is not None:
+        return _Variable("", (), one.read.replace(name, other), 0)
+    if one.words <= room:
+        known[how] = name
+    return one
 
 
 def _starts(found: Copies, name: str) -> _Variable:
@@ -298,7 +324,7 @@ def copied(scope: Scope, op: Op, kept: Hoisted, slot: str, passed: Passed | None
     lines.append("keep(from_);")
     from_ = total(each)
     period = len(found.starts)
-    start = f"{kept.name}to[{f'i_ % {period}' if period > 1 else '0'}]"
+    start = f"{kept.starts}[{f'i_ % {period}' if period > 1 else '0'}]"
     to = f"to_ + {start} + {f'i_ / {period}' if period > 1 else 'i_'} * {found.step}"
     conditions = [one for one in _conditions(analysis, op) if not one.fixed]
     masks = [f"({kept.mask} >> i_ & 1)"] if kept.mask else []

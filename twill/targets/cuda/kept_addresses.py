@@ -5,6 +5,8 @@ Takes an `Emitter` and a loop; gives the lines before it, and fills the emitter'
 Raises TwillError for a tile that can not be copied.
 """
 
+from collections.abc import Sequence
+
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op, Tensor
 from twill.ir.statements import Pipelined, ProducerLoad, TileLoad, walk
@@ -15,39 +17,52 @@ from twill.targets.cuda.elements import refuse
 from twill.targets.cuda.emitter import Emitter
 from twill.targets.cuda.fragments import linear, numbered
 from twill.targets.cuda.operations import execute
-from twill.targets.cuda.register_loads import Kept, Units, kept_in_registers, units
+from twill.targets.cuda.register_loads import LEAST_IN_FLIGHT, Kept, Units, kept_in_registers, units
 from twill.targets.cuda.scope import Scope, equal_loads
 from twill.targets.cuda.tiled_corners import fixed_corner
 
+BESIDE = 16
+"""Registers of a thread that computes for the addresses that it loads from (estimate; where ptxas spills, the
+program is made anew without)."""
+
 
 def kept_in_loop(emitter: Emitter, it: Pipelined) -> list[str]:
-    """Before a loop: what its copies keep. Only a warpgroup that does nothing but move data has
-    registers for that."""
+    """Before a loop: what its copies keep. A warpgroup that does nothing but move data has registers for
+    that; one that computes too has some, but for a program that is to take few."""
     emitter.kept, emitter.kept_offsets, emitter.corners = {}, {}, {}
     inside = frozenset(op.index for op in emitter.program.op(it.op).inner())
     tiled = _fixed_corners(emitter, it, inside)
-    if not emitter.group.only_moves or emitter.group.warps < 4:
+    if emitter.group.multistage and not emitter.program.lean:
+        room, lines = BESIDE, tiled
+    elif emitter.group.only_moves and emitter.group.warps >= 4:
+        room, lines = room_of(emitter), tiled
+    else:
         return tiled
-    room, lines = room_of(emitter), tiled
     fills = (one for one in walk((it,)) if isinstance(one, ProducerLoad))
+    known = dict[Sequence[str], str]()
     for fill, load in ((one, load) for one in fills for load in one.loads):
         tile = isinstance(emitter.program.op(load.ops[-1]).result.type, Tensor)
         found_before = (*emitter.kept, *emitter.kept_offsets, *emitter.tiled)
         if load.vector and tile and load.ops[-1] not in found_before:
-            kept = _kept_of_load(emitter, fill, load, inside, room)
+            kept = _kept_of_load(emitter, fill, load, inside, room, known)
             room -= kept.registers if kept else 0
             lines = [*lines, *(kept.lines if kept else ())]
     return lines
 
 
 def _kept_of_load(
-    emitter: Emitter, fill: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
+    emitter: Emitter,
+    fill: ProducerLoad,
+    load: TileLoad,
+    inside: frozenset[int],
+    room: int,
+    known: dict[Sequence[str], str],
 ) -> Kept | Hoisted | None:
     """Keeps what the copies of a load need in every iteration, in at most `room` registers."""
     if load.along is not None:
         offsets = emitter.kept_offsets[load.ops[-1]] = _kept_offsets(emitter, fill, load, inside, room)
         return offsets
-    found = _kept_of_copy(emitter, fill, load, inside, room)
+    found = _kept_of_copy(emitter, fill, load, inside, room, known)
     if found is not None:
         emitter.kept[load.ops[-1]] = found
     return found
@@ -71,7 +86,12 @@ def _fixed_corners(emitter: Emitter, it: Pipelined, inside: frozenset[int]) -> l
 
 
 def _kept_of_copy(
-    emitter: Emitter, it: ProducerLoad, load: TileLoad, inside: frozenset[int], room: int
+    emitter: Emitter,
+    it: ProducerLoad,
+    load: TileLoad,
+    inside: frozenset[int],
+    room: int,
+    known: dict[Sequence[str], str],
 ) -> Hoisted | None:
     op, tensor = emitter.program.op(load.ops[-1]), emitter.program.channel(it.channel).tensors[load.tensor]
     assert isinstance(op.result.type, Tensor)
@@ -86,7 +106,7 @@ def _kept_of_copy(
         return None
     scope, before = _in_loop_and_before(emitter, it, load, inside)
     try:
-        return hoisted(scope, before.lines, op, found, inside, room)
+        return hoisted(scope, before.lines, op, found, inside, room, known)
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
 
@@ -112,7 +132,8 @@ def _kept_offsets(
     if of_equal_numbers(emitter, op, tensor):
         return Kept()
     scope, before = _in_loop_and_before(emitter, it, load, inside)
-    return kept_in_registers(scope, before.lines, op, units_of(emitter, op, tensor, load), inside, room // 2)
+    most = max(room // 2, room - 2 * LEAST_IN_FLIGHT)  # a division takes longer than what is less in flight
+    return kept_in_registers(scope, before.lines, op, units_of(emitter, op, tensor, load), inside, most)
 
 
 # --- what is known of a load ------------------------------------------------------------------------------

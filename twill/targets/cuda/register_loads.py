@@ -9,11 +9,11 @@ accesses coalesce; in a transposed tile eight of them, beside four words of a li
 different banks. A thread reads a batch of units, as many as its registers hold, before it writes the first.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from math import gcd, prod
-from re import search, sub
+from re import findall, search, sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
@@ -267,20 +267,21 @@ def kept_in_registers(
     offsets = list[tuple[str, ...]]()
     for number, offset in enumerate(address.offsets if address else ()):
         own = list[str]()
-        for text in (_costly(offset, found.point(load)) for load in range(accesses)):
-            count = found.grid.count if varies(text) else 1
-            words = count * offset.bits // 32
-            if text and (number, text) not in names and used + words <= room:
+        for kept in (_costly(offset, found.point(load)) for load in range(accesses)):
+            count = found.grid.count if varies(kept.text) else 1
+            words = count * kept.bits // 32
+            if kept.text and (number, kept.text) not in names and used + words <= room:
                 variable, used = f"{name}at{len(names)}", used + words
-                names[number, text] = f"{variable}[{'i_' if count > 1 else '0'}]"
-                declared.append(f"uint{offset.bits}_t {variable}[{count}] = {{}};")
-                computed.append(f"{names[number, text]} = {text};")
-            elif text and (number, text) not in names and (held := _of_lane(found, text)):
-                variable, used = f"{name}at{len(names)}{OF_LANE}", used + offset.bits // 32
-                names[number, text] = variable
-                declared.append(f"uint{offset.bits}_t {variable};")
+                names[number, kept.text] = f"{variable}[{'i_' if count > 1 else '0'}]"
+                declared.append(f"uint{kept.bits}_t {variable}[{count}] = {{}};")
+                computed.append(f"{names[number, kept.text]} = {kept.text};")
+            elif kept.text and (number, kept.text) not in names and (held := _of_lane(found, kept.text)):
+                variable, used = f"{name}at{len(names)}{OF_LANE}", used + kept.bits // 32
+                names[number, kept.text] = variable
+                declared.append(f"uint{kept.bits}_t {variable};")
                 of_lanes.append(f"{variable} = {held};")
-            own.append(names.get((number, text), ""))
+            read = names.get((number, kept.text), "")
+            own.append(kept.follows(read) if read else "")
         offsets.append(tuple(own))
     fixed = [one for one in _conditions(analysis, op) if one.fixed]
     full = f"{name}full" if fixed else ""
@@ -314,9 +315,22 @@ def _guarded(found: Units, lines: Sequence[str]) -> list[str]:
     return [f"if ({joined(guards)}) {{", *(f"    {line}" for line in lines), "}"] if guards else list(lines)
 
 
-def _costly(offset: Offset, point: Point) -> str:
-    texts = [one(point) for one in offset.fixed if isinstance(one, Part) and one.costly]
-    return summed(texts, offset.bits) if texts else ""
+@dataclass(frozen=True, slots=True)
+class _Costly:
+    """The sum of the costly parts of an offset, or a number of fewer bits from which it follows."""
+
+    text: str
+    bits: int
+    follows: Callable[[str], str] = str
+
+
+def _costly(offset: Offset, point: Point) -> _Costly:
+    parts = [one for one in offset.fixed if isinstance(one, Part) and one.costly]
+    if len(parts) == 1 and (narrow := parts[0].narrow) is not None:
+        follows = parts[0].follows
+        return _Costly(f"uint32_t({narrow(point)})", 32, lambda read: follows(f"int64_t(int32_t({read}))"))
+    texts = [one(point) for one in parts]
+    return _Costly(summed(texts, offset.bits) if texts else "", offset.bits)
 
 
 def _accesses(scope: Scope, op: Op, found: Units) -> int:
@@ -409,12 +423,11 @@ class _Numbers:
             self.names[text] = name
         return self.given(self.names[text], width) if held else text
 
-    def given(self, name: str, width: int) -> str:
-        """What a unit takes for a variable."""
-        if not name.endswith(OF_LANE):
-            return name
-        self.passed[name] = width
-        return f"{name.removesuffix(OF_LANE)}_of_i_[u_]"
+    def given(self, text: str, width: int) -> str:
+        """What a unit takes for a variable, or for what follows from one."""
+        for name in findall(rf"\w+{OF_LANE}\b", text):
+            self.passed[name] = width
+        return sub(rf"(\w+){OF_LANE}\b", r"\1_of_i_[u_]", text)
 
 
 def loaded(tiles: Sequence[Loading], room: int) -> list[str]:

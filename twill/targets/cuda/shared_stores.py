@@ -8,6 +8,7 @@ from twill.targets.cuda.register_tiles import Elements, Held, point
 from twill.targets.cuda.shared_tiles import (
     UNROLL,
     Shared,
+    bases_of,
     byte_of,
     contiguous,
     coordinates,
@@ -92,16 +93,21 @@ def _column_group(form: Spread) -> str:
 def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:
     """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
     one = point(form, "i_")
-    if isinstance(form, Spread) and isinstance(elements, Held) and not tile.places:
-        many = form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits // tile.room)
+    bases = form if isinstance(form, Spread) else bases_of(form)
+    if bases and isinstance(elements, Held) and elements.layout == form and not tile.places:
+        many = bases.neighbours(contiguous(bases, tile), 16 * 8 // tile.bits // tile.room)
         if many > 1:
-            address = f"{tile.address} + {element_place(tile, form.point(f'(i_ * {many})'))}"
+            address = f"{tile.address} + {element_place(tile, bases.point(f'(i_ * {many})'))}"
             words = many // 2 if elements.pack else many
-            store = f"store_elements<{words}>({address}, {elements.name}, i_ * {words});"
+            source, first = elements.name, f"i_ * {words}"
+            if elements.pack and isinstance(form, Fragment):
+                source, first = f"{elements.name}[i_ / 4]", "i_ % 4"
+            store = f"store_elements<{words}>({address}, {source}, {first});"
             return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
-    if isinstance(form, Spread):
-        place = element_place(tile, form.point("i_"))
+    if bases:
+        place = element_place(tile, bases.point("i_"))
     else:
+        assert isinstance(form, Fragment)
         place = byte_of(tile, *coordinates(form, "i_"))
     address = f"{tile.address} + {place}"
     return [

@@ -5,7 +5,7 @@ of the swizzle pattern (128, 64 or 32 bytes), all rows of one box before the nex
 and wgmma reads it (PTX ISA, shared memory matrix layout).
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from math import prod
 
@@ -26,6 +26,7 @@ from twill.targets.cuda.register_tiles import (
     packed,
     point,
     together,
+    word,
 )
 from twill.warp.slot_tensors import bits
 
@@ -211,13 +212,49 @@ def _whole(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
 
 
 def _elements(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
-    """Element by element."""
+    """By matrices whose rows a line of the pattern holds, by neighbours, or element by element."""
+    pack, bases = packed(type), bases_of(form)
+    if bases is None:
+        return _by_coordinates(type, form, tile, name)
+    if pack and (matrices := matrix_rows(bases, tile)) is not None:
+        one, transposed = matrices
+        read = (
+            f"load_matrices<{str(transposed).lower()}>({name}[i_], 0, {name}_at + {element_place(tile, one)})"
+        )
+        return [f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {read};"]
+    if tile.bits in (8, 16, 32) and bases.neighbours(contiguous(bases, tile), 2) == 2:
+        address = f"{name}_at + {element_place(tile, bases.point('(i_ * 2)'))}"
+        read = f"{name}[i_ / 4][i_ % 4] = shared_at<{word(type)}>({address});" if pack else ""
+        read = read or f"load_elements<2>({name}, i_ * 2, {address});"
+        return [f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_) {read}"]
+
+    def at(register: str) -> str:
+        return f"shared_at<{c_type(type)}>({name}_at + {element_place(tile, bases.point(register))})"
+
+    return _each(form, pack, name, at)
+
+
+def bases_of(form: Fragment) -> Spread | None:
+    """A tile that is held as MMAs have it, as a linear layout; None for vectors and where it is none."""
+    try:
+        return form.spread() if form.axes == (0, 1) else None
+    except ValueError:
+        return None
+
+
+def _by_coordinates(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
+    """Element by element, each at the row and the column that it has."""
 
     def at(register: str) -> str:
         row, column = coordinates(form, register)
         return f"shared_at<{c_type(type)}>({name}_at + {byte_of(tile, row, column)})"
 
-    if (pack := packed(type)) is None:
+    return _each(form, packed(type), name, at)
+
+
+def _each(form: Fragment, pack: str | None, name: str, at: Callable[[str], str]) -> list[str]:
+    """Every element as `at` has that of a register."""
+    if pack is None:
         return [f"for (int i_ = 0; i_ < {form.registers}; ++i_)", f"    {name}[i_] = {at('i_')};"]
     low, high = (at(f"({register})") for register in ("2 * i_", "2 * i_ + 1"))
     return [
@@ -233,9 +270,12 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
     if (matrices := matrix_rows(form, tile)) is not None:
         point, transposed = matrices
         address = f"{name}_at + {element_place(tile, point)}"
-        word = f"load_matrices<{str(transposed).lower()}>({name}, 4 * i_, {address});"
+        all_four, turned = 4 * 32 // tile.bits, str(transposed).lower()
+        step = f"{4 if packed(type) else all_four} * i_"
+        word_by_word = f"load_matrices<{turned}>({name}, {step}, {address});"
         lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
-        return [*lines, f"for (int i_ = 0; i_ < {form.registers // 8}; ++i_) {word}"], held(name, type)
+        loop = f"for (int i_ = 0; i_ < {form.registers // all_four}; ++i_) {word_by_word}"
+        return [*lines, loop], held(name, type)
     many = form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits)
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
     lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
@@ -260,25 +300,30 @@ def contiguous(form: Spread, tile: Shared) -> int:
 
 
 def matrix_rows(form: Spread, tile: Shared) -> tuple[LinearPoint, bool] | None:
-    """The row of a matrix of 8 x 8 elements whose address each lane gives, and whether the matrices are
-    transposed, where four of them are eight registers of each thread (PTX ISA, ldmatrix). Transposed, the
-    two elements of a word and the four lanes beside each other have the rows that their lanes name, which
-    need not be neighbours: operands of mma.sync that a thread holds four consecutive elements of. None where
-    warps or registers exchange elements of a row, of which there are eight side by side: an accumulator of
-    fewer than eight columns for each warp."""
-    if tile.bits != 16 or len(form.register) < 3 or len(form.shape) != 2:
+    """The row of a matrix of 8 x 8 elements of 16 bits whose address each lane gives, and whether matrices
+    are transposed, where four of them are eight registers of each thread, or sixteen of a byte (PTX ISA,
+    ldmatrix). Transposed, the two elements of a word and the four lanes beside each other have the rows that
+    their lanes name, which need not be neighbours: operands of mma.sync that a thread holds four consecutive
+    elements of. None where warps or registers exchange elements of a row, of which there are 16 bytes side
+    by side: an accumulator of fewer than eight columns for each warp."""
+    if tile.bits not in (8, 16) or len(form.shape) != 2:
+        return None
+    first, line_size = {8: 2, 16: 1}[tile.bits], 16 * 8 // tile.bits
+    if len(form.register) < first + 2:
         return None
     for along in (0, 1):
-        unit = tuple((size, 0) if along == 0 else (0, size) for size in (1, 2, 4))
+        sizes = tuple(1 << k for k in range(first + 2))
+        unit = tuple((size, 0) if along == 0 else (0, size) for size in sizes)
         other = tuple((0, size) if along == 0 else (size, 0) for size in (1, 2, 4))
-        own = (form.register[0], *form.lane[:2])
+        own = (*form.register[:first], *form.lane[:2])
         contiguous = along == (0 if tile.transposed else 1)
-        fits = own == unit if contiguous else all(at[along] and not at[1 - along] for at in own)
+        turned = tile.bits == 16 and all(at[along] and not at[1 - along] for at in own)
         line = along if contiguous else 1 - along
-        whole = all(at[line] % 8 == 0 for at in (*form.register[1:], *form.warp))
-        if fits and whole and form.lane[2:] == other:
-            lane = (*(other if contiguous else own), *form.register[1:3])
-            return LinearPoint(form.shape, form.register[3:], lane, form.warp, (0, 0)), not contiguous
+        whole = all(at[line] % line_size == 0 for at in (*form.register[first:], *form.warp))
+        if (own == unit if contiguous else turned) and whole and form.lane[2:] == other:
+            lane = (*(other if contiguous else own), *form.register[first : first + 2])
+            here = LinearPoint(form.shape, form.register[first + 2 :], lane, form.warp, (0, 0))
+            return here, not contiguous
     return None
 
 
@@ -296,36 +341,43 @@ def byte_of(tile: Shared, row: str, column: str) -> str:
 
 
 def element_place(tile: Shared, one: LinearPoint) -> str:
-    """Bytes to an element. Where registers have whole patterns of rows, and no bit of a coordinate depends on
-    both register and thread, their parts are found apart (`divided_place`)."""
+    """Bytes to an element. Where no bit of a coordinate depends on both register and thread, their parts are
+    found apart (`divided_place`)."""
     one = one.lines()
     if tile.places or tile.padded:
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     registers, threads = one.parts()
     own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
-    row = own[1] if tile.transposed else own[0]
-    if row % _PATTERN or any(a & b for a, b in zip(own, other, strict=True)):
+    if any(a & b for a, b in zip(own, other, strict=True)):
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
-    return divided_place(tile, (first[0], first[1]), (second[0], second[1]))
+    whole = (own[1] if tile.transposed else own[0]) % _PATTERN == 0
+    return divided_place(tile, (first[0], first[1]), (second[0], second[1]), whole)
 
 
 _PATTERN = 8
 """Rows after which each swizzle repeats."""
 
 
-def divided_place(tile: Shared, registers: tuple[str, str], threads: tuple[str, str]) -> str:
+def divided_place(
+    tile: Shared, registers: tuple[str, str], threads: tuple[str, str], whole: bool = True
+) -> str:
     """Bytes to the element at the sum of two coordinates, without a carry: what registers add only flips bits
     of the swizzled place of the thread, or is an offset known to the compiler, so that all addresses of a
-    thread follow from one."""
+    thread follow from one. `whole`: registers add whole patterns of rows; a part of one flips bits too, since
+    the swizzle of an exclusive or is that of the swizzled ones."""
     row, column = reversed(registers) if tile.transposed else registers
     line, start = reversed(threads) if tile.transposed else threads
     size, width = tile.bits // 8, tile.width
     boxes = [f"{place} * {size} / {width} * {tile.box}" for place in (column, start) if place != "0"]
-    rows = [f"{row} * {width}"] if row != "0" else []
+    patterns = f"{row} * {width}" if whole else f"{row} / {_PATTERN} * {_PATTERN * width}"
+    rows = [patterns] if row != "0" else []
     inside = plus(f"{line} * {width}", f"{start} * {size} % {width}" if start != "0" else 0)
-    flipped = f" ^ {column} * {size} % {width}" if column != "0" else ""
-    return " + ".join([*boxes, *rows, f"(swizzle<{width}>({inside}){flipped})"])
+    flipped = f"{column} * {size} % {width}" if column != "0" else ""
+    if not whole:
+        part = plus(f"{row} % {_PATTERN} * {width}", flipped or 0)
+        flipped = f"swizzle<{width}>({part})"
+    return " + ".join([*boxes, *rows, f"(swizzle<{width}>({inside}){f' ^ {flipped}' if flipped else ''})"])
 
 
 def coordinates(form: Fragment, register: str) -> tuple[str, str]:
