@@ -14,14 +14,14 @@ from benchmarks.launches.products import adapters
 # --- adapters of experts ----------------------------------------------------------------------------------
 
 
-def turns(tokens: int, loras: int, count: int, top: int) -> list[list[list[int]]]:
-    """The numbers of tokens' turns, of each adapter and expert."""
+def choices(tokens: int, loras: int, count: int, top: int) -> list[list[list[int]]]:
+    """The numbers of tokens' choices of experts, of each adapter and expert."""
     draw = random.Random(0)
     of: list[list[list[int]]] = [[[] for _ in range(count)] for _ in range(loras)]
     for token in range(tokens):
         lora = draw.randrange(loras)
-        for turn, expert in enumerate(draw.sample(range(count), top)):
-            of[lora][expert].append(token * top + turn)
+        for choice, expert in enumerate(draw.sample(range(count), top)):
+            of[lora][expert].append(token * top + choice)
     return of
 
 
@@ -31,14 +31,14 @@ def table(tokens: int, loras: int, count: int, top: int, block: int) -> tuple[in
     nobody = tokens * top
     of = [
         [one + [nobody] * (-len(one) % block) for one in experts]
-        for experts in turns(tokens, loras, count, top)
+        for experts in choices(tokens, loras, count, top)
     ]
     filled = [sum(map(len, experts)) for experts in of]
     places = max(filled)
     ids, experts = list[int](), list[int]()
     for one, number in zip(of, filled, strict=True):
-        ids += [turn for turns in one for turn in turns] + [nobody] * (places - number)
-        experts += [expert for expert, turns in enumerate(one) for _ in range(len(turns) // block)]
+        ids += [choice for choices in one for choice in choices] + [nobody] * (places - number)
+        experts += [expert for expert, choices in enumerate(one) for _ in range(len(choices) // block)]
         experts += [-1] * ((places - number) // block)
     return places, {
         "topk_weights_ptr": ("f32", nobody, positive),
@@ -89,7 +89,7 @@ def slices(tokens: int, tile: Sequence[int], type: str, n: int, k: int, parts: i
 
 
 def turned(tokens: int, tile: Sequence[int], n: int, k: int, parts: int = 1) -> Case:
-    """With a row of inputs for each turn, and places for scales that are not read."""
+    """With a row of inputs for each choice, and places for scales that are not read."""
     one = of_experts(tokens, tile, "bf16", n, k, tokens * 8, parts)
     scale: Array = ("f32", 16, positive)
     one["arrays"] |= {"a_scale_ptr": scale, "b_scale_ptr": scale}
@@ -117,20 +117,20 @@ def expanded(tokens: int, n: int, count: int = 64, rank: int = 16, top: int = 8)
 
 
 def each_turn(tokens: int, count: int = 64, rank: int = 16, k: int = 2048, top: int = 8) -> Case:
-    """A program for each turn of a token; of four adapters one is off, some tokens have none."""
+    """A program for each choice of a token; of four adapters one is off, some tokens have none."""
     draw = random.Random(0)
-    turns = tokens * top
+    choices = tokens * top
     strides = {"stride_xq": k, "stride_as": count * rank * k, "stride_ae": rank * k, "stride_ar": k}
     return case(
         f"{tokens} tokens",
-        (turns,),
+        (choices,),
         {**strides, "stride_oq": rank},
-        activation_ptr=("bf16", turns * k, 0.5),
+        activation_ptr=("bf16", choices * k, 0.5),
         down_a_ptr=("bf16", 4 * count * rank * k, 0.5),
-        topk_ids_ptr=("i32", turns, given([draw.randrange(count) for _ in range(turns)])),
+        topk_ids_ptr=("i32", choices, given([draw.randrange(count) for _ in range(choices)])),
         token_lora_mapping_ptr=("i32", tokens, given([draw.randrange(-1, 4) for _ in range(tokens)])),
         adapter_enabled_ptr=("i32", 4, given([1, 1, 0, 1])),
-        output_ptr=("bf16", turns * rank, "zeros"),
+        output_ptr=("bf16", choices * rank, "zeros"),
     )
 
 
