@@ -19,7 +19,7 @@ def lowest(size: int) -> Any:
 
 
 def entropy(rows: int, vocabulary: int, width: int) -> Case:
-    """The logarithm of each row's sum of exponentials, over blocks of columns, one behind the other by locks."""
+    """The logarithm of each row's sum of exponentials, over blocks of columns, in order by locks."""
     locks = ceil(rows / 64)
     numbers = {"B": rows, "V": vocabulary, "D": width, "BMax": rows, "B_BIN": 1, "num_locks": locks}
     return case(
