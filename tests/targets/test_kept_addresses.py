@@ -81,3 +81,22 @@ def test_remainders_of_64_bits_are_kept_in_32(tmp_path: Path) -> None:
     assert int(count) > 1
     assert re.search(r"uint64_t\(int64_t\(int32_t\(kept_x_\w+?_at0\[i_\]\)\)\) \* uint64_t", made.cuda)
     assert made.checked
+
+
+GOLDEN = sorted(Path(__file__).parent.glob("golden/*.cu"))
+PLACE = r"const uint32_t row_ = ([^;]*);"
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_what_is_kept_is_for_the_rows_and_chunks_of_the_copies_that_read_it(path: Path) -> None:
+    """Two loads whose offsets read alike differ where their tiles have rows of different lengths."""
+    place, computed = "", dict[str, str]()
+    for line in path.read_text(encoding="utf-8").splitlines():
+        if found := re.search(PLACE, line):
+            place = found[1]
+        for name in re.findall(r"(kept_\w+_(?:to|at\d))\[\w+\] = ", line):
+            computed[name] = place
+        if "from_" in line:
+            assert {computed[name] for name in re.findall(r"kept_\w+_(?:to|at\d)\b", line)} <= {place}, line
+        if line.startswith("}"):
+            computed.clear()

@@ -281,22 +281,16 @@ bordered_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int
             keep(kept_x_23_to);
             keep(kept_x_23_at0);
             keep(kept_x_23_at1);
-            uint32_t kept_y_34_to[1];
             uint32_t kept_y_34_at0[4];
-            uint32_t kept_y_34_at2[1];
             uint32_t kept_y_34_inside = 0;
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_34_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_34_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 16 * i_))) * uint32_t(stride));
-                kept_y_34_at2[0] = uint32_t(int32_t((chunk_ * 8)));
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_34_inside |= uint32_t((int32_t((chunk_ * 8)) < 48)) << i_;
             }
-            keep(kept_y_34_to);
             keep(kept_y_34_at0);
-            keep(kept_y_34_at2);
             keep(kept_y_34_inside);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_23_y_34 (tests/kernels/ttgir/bordered.sm90.ttgir:68:15)
@@ -312,14 +306,14 @@ bordered_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_23_y_34.slot(count_x_23_y_34) + 8192;
-                    __half* from_ = b + int32_t(at_8) + int32_t(kept_y_34_at2[0]);
+                    __half* from_ = b + int32_t(at_8) + int32_t(kept_x_23_at1[0]);
                     keep(from_);
                     if (kept_y_34_inside == 15u && 63 < load_10) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_34_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(stride))));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(stride))));
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_34_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(stride))), (kept_y_34_inside >> i_ & 1) && ((0 + int32_t((row_ + 16 * i_))) < load_10));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(stride))), (kept_y_34_inside >> i_ & 1) && ((0 + int32_t((row_ + 16 * i_))) < load_10));
                     }
                 }
                 channel_x_23_y_34.producer_commit(count_x_23_y_34);
@@ -338,14 +332,14 @@ bordered_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_23_y_34.slot(position_x_23_y_34) + 8192;
-                        __half* from_ = b + int32_t(at_8) + int32_t(kept_y_34_at2[0]);
+                        __half* from_ = b + int32_t(at_8) + int32_t(kept_x_23_at1[0]);
                         keep(from_);
                         if (kept_y_34_inside == 15u && (i * 64) + 63 < load_10) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_34_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(stride))));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(stride))));
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_34_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(stride))), (kept_y_34_inside >> i_ & 1) && (((i * 64) + int32_t((row_ + 16 * i_))) < load_10));
+                            for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_23_to[0] + i_ * 2048, advanced(from_, uint32_t(kept_y_34_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(stride))), (kept_y_34_inside >> i_ & 1) && (((i * 64) + int32_t((row_ + 16 * i_))) < load_10));
                         }
                     }
                     channel_x_23_y_34.producer_commit(position_x_23_y_34);

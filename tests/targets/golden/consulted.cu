@@ -328,15 +328,6 @@ consulted_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t N) {
             keep(kept_x_29_to);
             keep(kept_x_29_at0);
             keep(kept_x_29_at1);
-            uint32_t kept_y_38_to[1];
-            uint32_t kept_y_38_at1[1];
-            {
-                [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
-                kept_y_38_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                kept_y_38_at1[0] = uint32_t(int32_t((chunk_ * 8)));
-            }
-            keep(kept_y_38_to);
-            keep(kept_y_38_at1);
             if (n >= 2) {
                 // cycle 0, stage 0: load.page_21 (tests/kernels/ttgir/consulted.sm90.ttgir:44:18)
                 {
@@ -356,19 +347,19 @@ consulted_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t N) {
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_29_y_38.slot(count_x_29_y_38) + 8192;
-                        __half* from_ = b + int32_t(kept_y_38_at1[0]);
+                        __half* from_ = b + int32_t(kept_x_29_at1[0]);
                         keep(from_);
                         if (63 < N) {
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((0 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
+                                cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((0 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
                             }
                         } else {
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((0 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), ((0 + int32_t((row_ + 16 * i_))) < N));
+                                cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((0 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), ((0 + int32_t((row_ + 16 * i_))) < N));
                             }
                         }
                     }
@@ -392,19 +383,19 @@ consulted_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t N) {
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_29_y_38.slot(count_x_29_y_38 + 1) + 8192;
-                        __half* from_ = b + int32_t(kept_y_38_at1[0]);
+                        __half* from_ = b + int32_t(kept_x_29_at1[0]);
                         keep(from_);
                         if (127 < N) {
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((64 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
+                                cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((64 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
                             }
                         } else {
                             #pragma unroll
                             for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                 const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((64 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), ((64 + int32_t((row_ + 16 * i_))) < N));
+                                cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)(((64 + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), ((64 + int32_t((row_ + 16 * i_))) < N));
                             }
                         }
                     }
@@ -429,19 +420,19 @@ consulted_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t N) {
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_x_29_y_38.slot(count_x_29_y_38 + i) + 8192;
-                            __half* from_ = b + int32_t(kept_y_38_at1[0]);
+                            __half* from_ = b + int32_t(kept_x_29_at1[0]);
                             keep(from_);
                             if ((i * 64) + 63 < N) {
                                 #pragma unroll
                                 for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                     const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                    cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
+                                    cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
                                 }
                             } else {
                                 #pragma unroll
                                 for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                     const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                    cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), (((i * 64) + int32_t((row_ + 16 * i_))) < N));
+                                    cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), (((i * 64) + int32_t((row_ + 16 * i_))) < N));
                                 }
                             }
                         }
@@ -468,19 +459,19 @@ consulted_kernel(__half* a, __half* b, float* c, int32_t* table, int32_t N) {
                         {
                             [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                             const uint32_t to_ = channel_x_29_y_38.slot(count_x_29_y_38 + i) + 8192;
-                            __half* from_ = b + int32_t(kept_y_38_at1[0]);
+                            __half* from_ = b + int32_t(kept_x_29_at1[0]);
                             keep(from_);
                             if ((i * 64) + 63 < N) {
                                 #pragma unroll
                                 for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                     const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                    cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
+                                    cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))));
                                 }
                             } else {
                                 #pragma unroll
                                 for (uint32_t i_ = 0; i_ < 4; ++i_) {
                                     const int32_t page_21_of_i_ = __shfl_sync(~0u, page_21_of_lane, i_ * 4 + thread.index % 32 / 8);
-                                    cp_async<16>(to_ + kept_y_38_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), (((i * 64) + int32_t((row_ + 16 * i_))) < N));
+                                    cp_async<16>(to_ + kept_x_29_to[0] + i_ * 2048, from_ + int64_t(((((int64_t)(page_21_of_i_) * int64_t(16)) + (int64_t)((((i * 64) + int32_t((row_ + 16 * i_))) % 16))) * int64_t(64))), (((i * 64) + int32_t((row_ + 16 * i_))) < N));
                                 }
                             }
                         }

@@ -354,11 +354,14 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
             keep(kept_x_33_to);
             keep(kept_x_33_at1);
             uint32_t kept_z_52_to[1];
+            uint32_t kept_z_52_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                 kept_z_52_to[0] = swizzle<64>(row_ * 64 + chunk_ % 4 * 16);
+                kept_z_52_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_z_52_to);
+            keep(kept_z_52_at1);
             for (int32_t i = 0; i < n; ++i) {
                 // cycle 0, stage 0: copy x_33 (tests/kernels/ttgir/recalled.sm90.ttgir:60:15)
                 channel_x_33.producer_acquire(count_x_33 + i);
@@ -387,7 +390,7 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 4, chunk_ = thread.index % 4;
                     const uint32_t to_ = channel_z_52.slot(count_z_52 + i);
-                    __nv_bfloat16* from_ = v + int32_t(kept_x_33_at1[0]);
+                    __nv_bfloat16* from_ = v + int32_t(kept_z_52_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 2; ++i_) cp_async<16>(to_ + kept_z_52_to[0] + i_ * 2048, advanced(from_, ((i * 64) + int32_t((row_ + 32 * i_))) * 32));

@@ -323,14 +323,17 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             keep(kept_x_25_at1);
             uint32_t kept_acc_32_to[1];
             uint32_t kept_acc_32_at0[8];
+            uint32_t kept_acc_32_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                 kept_acc_32_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_acc_32_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
+                kept_acc_32_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_acc_32_to);
             keep(kept_acc_32_at0);
+            keep(kept_acc_32_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_25_acc_32 (tests/kernels/ttgir/settled.sm90.ttgir:58:17)
                 channel_x_25_acc_32.producer_acquire(count_x_25_acc_32);
@@ -345,7 +348,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_x_25_acc_32.slot(count_x_25_acc_32) + 8192;
-                    __half* from_ = b + int32_t(kept_x_25_at1[0]);
+                    __half* from_ = b + int32_t(kept_acc_32_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
@@ -366,7 +369,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192;
-                        __half* from_ = b + int32_t(kept_x_25_at1[0]);
+                        __half* from_ = b + int32_t(kept_acc_32_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));
@@ -399,14 +402,17 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             keep(kept_x_25_v82_at1);
             uint32_t kept_acc_32_v89_to[1];
             uint32_t kept_acc_32_v89_at0[8];
+            uint32_t kept_acc_32_v89_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                 kept_acc_32_v89_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_acc_32_v89_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
+                kept_acc_32_v89_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_acc_32_v89_to);
             keep(kept_acc_32_v89_at0);
+            keep(kept_acc_32_v89_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_25_acc_32 (tests/kernels/ttgir/settled.sm90.ttgir:99:17)
                 channel_x_25_acc_32.producer_acquire(count_x_25_acc_32);
@@ -421,7 +427,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_x_25_acc_32.slot(count_x_25_acc_32) + 8192;
-                    __half* from_ = b + int32_t(kept_x_25_v82_at1[0]);
+                    __half* from_ = b + int32_t(kept_acc_32_v89_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_v89_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_v89_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
@@ -442,7 +448,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_x_25_acc_32.slot(position_x_25_acc_32) + 8192;
-                        __half* from_ = b + int32_t(kept_x_25_v82_at1[0]);
+                        __half* from_ = b + int32_t(kept_acc_32_v89_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_32_v89_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_32_v89_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));

@@ -200,14 +200,17 @@ unaligned_kernel(__half* a, __half* b, __half* c, int32_t pitch, int32_t M, int3
             keep(kept_x_19_at1);
             uint32_t kept_acc_26_to[1];
             uint32_t kept_acc_26_at0[8];
+            uint32_t kept_acc_26_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                 kept_acc_26_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
                 #pragma unroll
                 for (uint32_t i_ = 0; i_ < 8; ++i_) kept_acc_26_at0[i_] = uint32_t(uint32_t(int32_t((row_ + 8 * i_))) * uint32_t(N));
+                kept_acc_26_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_acc_26_to);
             keep(kept_acc_26_at0);
+            keep(kept_acc_26_at1);
             if (n >= 1) {
                 // cycle 0, stage 0: copy x_19_acc_26 (tests/kernels/ttgir/unaligned.sm90.ttgir:56:17)
                 channel_x_19_acc_26.producer_acquire(count_x_19_acc_26);
@@ -222,7 +225,7 @@ unaligned_kernel(__half* a, __half* b, __half* c, int32_t pitch, int32_t M, int3
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_x_19_acc_26.slot(count_x_19_acc_26) + 8192;
-                    __half* from_ = b + int32_t(kept_x_19_at1[0]);
+                    __half* from_ = b + int32_t(kept_acc_26_at1[0]);
                     keep(from_);
                     #pragma unroll
                     for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_26_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_26_at0[i_]) + uint32_t(uint32_t(0) * uint32_t(N))));
@@ -243,7 +246,7 @@ unaligned_kernel(__half* a, __half* b, __half* c, int32_t pitch, int32_t M, int3
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_x_19_acc_26.slot(position_x_19_acc_26) + 8192;
-                        __half* from_ = b + int32_t(kept_x_19_at1[0]);
+                        __half* from_ = b + int32_t(kept_acc_26_at1[0]);
                         keep(from_);
                         #pragma unroll
                         for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_acc_26_to[0] + i_ * 1024, advanced(from_, uint32_t(kept_acc_26_at0[i_]) + uint32_t(uint32_t((i * 64)) * uint32_t(N))));

@@ -197,14 +197,14 @@ def hoisted(
     name = f"kept_{scope.program.name(op.result.id)}_"
     if address is None:
         return None
-    starts = _shared(_starts(found, name), f"{name}to", known, room)
+    starts = _shared(found, _starts(found, name), f"{name}to", known, room)
     variables, kept = [starts], list[str]()
     room -= starts.words
     if room < 0:
         return None
     for number, offset in enumerate(address.offsets):
         variable = _offset(found, offset, f"{name}at{number}", scope.program.lean)
-        variable = variable and _shared(variable, f"{name}at{number}", known, room)
+        variable = variable and _shared(found, variable, f"{name}at{number}", known, room)
         fits = variable is not None and variable.words <= room
         kept.append(variable.read if variable and fits else "")
         if variable and fits:
@@ -234,10 +234,13 @@ def _lines(found: Copies, before: Sequence[str], variables: Sequence[_Variable])
     return (*declared, "{", *(f"    {line}" for line in inside), "}", *(f"keep({one});" for one in names))
 
 
-def _shared(one: _Variable, name: str, known: dict[Sequence[str], str], room: int) -> _Variable:
-    """The variable of a load before that is computed alike, in the place of another one; else the variable,
-    which is known then if it fits into `room` registers."""
-    how = (one.declared.replace(name, ""), *(line.replace(name, "") for line in one.computed))
+def _shared(
+    found: Copies, one: _Variable, name: str, known: dict[Sequence[str], str], room: int
+) -> _Variable:
+    """The variable of a load before that is computed alike, for the same rows and chunks, in the place of
+    another one; else the variable, which is known then if it fits into `room` registers."""
+    lines = (one.declared, *one.computed)
+    how = (*found.place, *(line.replace(name, "") for line in lines))
     if (other := known.get(how)) is not None:
         return _Variable("", (), one.read.replace(name, other), 0)
     if one.words <= room:
