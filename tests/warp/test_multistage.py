@@ -166,9 +166,10 @@ def test_threads_that_copy_a_vector_load_their_own_numbers_ahead_too() -> None:
     text = target("sm90").source(changed(BESIDE, MULTISTAGE))
     body = text[text.rindex("for (int32_t i = ") :]
     assert body.index("_of_thread = thread.index < 16 ? ") < body.index("consumer_wait")
-    copied = next(line for line in body.splitlines() if "if (v_ < 16) cp_async" in line)
-    assert "_of_thread" in copied
-    assert "*(table" not in copied
+    before = body[: body.index("if (thread.index < 16) cp_async")]
+    begins = before[before.rindex("from_ = ") :]
+    assert "_of_thread" in begins
+    assert "*(table" not in begins
 
 
 def test_loads_of_an_iteration_share_a_barrier() -> None:

@@ -81,21 +81,24 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                 {
                 }
                 // cycle 168, stage 0: copy weights_65 (tests/kernels/ttgir/weighed.sm90.ttgir:93:21)
-                channel_weights_65.producer_acquire(count_weights_65);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_weights_65.slot(count_weights_65);
-                    float* from_ = w + int64_t(((int64_t)((((0 + int32_t((thread.index * 4))) < N) ? *(table + ((0 + int32_t((thread.index * 4))) / 16)) : 0)) * int64_t(16))) + int64_t(int64_t(((0 + int32_t((thread.index * 4))) % 16)));
-                    keep(from_);
-                    if (63 < N) {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
-                    } else {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((0 + int32_t((thread.index * 4))) < N));
+                    const int32_t page_45_of_thread = thread.index < 16 ? (((0 + int32_t((thread.index * 4))) < N) ? *(table + ((0 + int32_t((thread.index * 4))) / 16)) : 0) : 0;
+                    channel_weights_65.producer_acquire(count_weights_65);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                        const uint32_t to_ = channel_weights_65.slot(count_weights_65);
+                        float* from_ = w + int64_t(((int64_t)(page_45_of_thread) * int64_t(16))) + int64_t(int64_t(((0 + int32_t((thread.index * 4))) % 16)));
+                        keep(from_);
+                        if (63 < N) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((0 + int32_t((thread.index * 4))) < N));
+                        }
                     }
+                    channel_weights_65.producer_commit(count_weights_65);
                 }
-                channel_weights_65.producer_commit(count_weights_65);
                 // cycle 0, stage 0: load.page_44 (tests/kernels/ttgir/weighed.sm90.ttgir:71:18)
                 {
                 }
@@ -128,21 +131,24 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                 {
                 }
                 // cycle 168, stage 0: copy weights_65 (tests/kernels/ttgir/weighed.sm90.ttgir:93:21)
-                channel_weights_65.producer_acquire(count_weights_65 + 1);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_weights_65.slot(count_weights_65 + 1);
-                    float* from_ = w + int64_t(((int64_t)((((64 + int32_t((thread.index * 4))) < N) ? *(table + ((64 + int32_t((thread.index * 4))) / 16)) : 0)) * int64_t(16))) + int64_t(int64_t(((64 + int32_t((thread.index * 4))) % 16)));
-                    keep(from_);
-                    if (127 < N) {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
-                    } else {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((64 + int32_t((thread.index * 4))) < N));
+                    const int32_t page_45_of_thread = thread.index < 16 ? (((64 + int32_t((thread.index * 4))) < N) ? *(table + ((64 + int32_t((thread.index * 4))) / 16)) : 0) : 0;
+                    channel_weights_65.producer_acquire(count_weights_65 + 1);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                        const uint32_t to_ = channel_weights_65.slot(count_weights_65 + 1);
+                        float* from_ = w + int64_t(((int64_t)(page_45_of_thread) * int64_t(16))) + int64_t(int64_t(((64 + int32_t((thread.index * 4))) % 16)));
+                        keep(from_);
+                        if (127 < N) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((64 + int32_t((thread.index * 4))) < N));
+                        }
                     }
+                    channel_weights_65.producer_commit(count_weights_65 + 1);
                 }
-                channel_weights_65.producer_commit(count_weights_65 + 1);
                 // cycle 0, stage 0: load.page_44 (tests/kernels/ttgir/weighed.sm90.ttgir:71:18)
                 {
                 }
@@ -175,21 +181,24 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                 {
                 }
                 // cycle 168, stage 0: copy weights_65 (tests/kernels/ttgir/weighed.sm90.ttgir:93:21)
-                channel_weights_65.producer_acquire(count_weights_65 + 2);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_weights_65.slot(count_weights_65 + 2);
-                    float* from_ = w + int64_t(((int64_t)((((128 + int32_t((thread.index * 4))) < N) ? *(table + ((128 + int32_t((thread.index * 4))) / 16)) : 0)) * int64_t(16))) + int64_t(int64_t(((128 + int32_t((thread.index * 4))) % 16)));
-                    keep(from_);
-                    if (191 < N) {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
-                    } else {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((128 + int32_t((thread.index * 4))) < N));
+                    const int32_t page_45_of_thread = thread.index < 16 ? (((128 + int32_t((thread.index * 4))) < N) ? *(table + ((128 + int32_t((thread.index * 4))) / 16)) : 0) : 0;
+                    channel_weights_65.producer_acquire(count_weights_65 + 2);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                        const uint32_t to_ = channel_weights_65.slot(count_weights_65 + 2);
+                        float* from_ = w + int64_t(((int64_t)(page_45_of_thread) * int64_t(16))) + int64_t(int64_t(((128 + int32_t((thread.index * 4))) % 16)));
+                        keep(from_);
+                        if (191 < N) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((128 + int32_t((thread.index * 4))) < N));
+                        }
                     }
+                    channel_weights_65.producer_commit(count_weights_65 + 2);
                 }
-                channel_weights_65.producer_commit(count_weights_65 + 2);
                 // cycle 0, stage 0: load.page_44 (tests/kernels/ttgir/weighed.sm90.ttgir:71:18)
                 {
                 }
@@ -222,21 +231,24 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                 {
                 }
                 // cycle 168, stage 0: copy weights_65 (tests/kernels/ttgir/weighed.sm90.ttgir:93:21)
-                channel_weights_65.producer_acquire(count_weights_65 + 3);
                 {
-                    [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                    const uint32_t to_ = channel_weights_65.slot(count_weights_65 + 3);
-                    float* from_ = w + int64_t(((int64_t)((((192 + int32_t((thread.index * 4))) < N) ? *(table + ((192 + int32_t((thread.index * 4))) / 16)) : 0)) * int64_t(16))) + int64_t(int64_t(((192 + int32_t((thread.index * 4))) % 16)));
-                    keep(from_);
-                    if (255 < N) {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
-                    } else {
-                        #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((192 + int32_t((thread.index * 4))) < N));
+                    const int32_t page_45_of_thread = thread.index < 16 ? (((192 + int32_t((thread.index * 4))) < N) ? *(table + ((192 + int32_t((thread.index * 4))) / 16)) : 0) : 0;
+                    channel_weights_65.producer_acquire(count_weights_65 + 3);
+                    {
+                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                        const uint32_t to_ = channel_weights_65.slot(count_weights_65 + 3);
+                        float* from_ = w + int64_t(((int64_t)(page_45_of_thread) * int64_t(16))) + int64_t(int64_t(((192 + int32_t((thread.index * 4))) % 16)));
+                        keep(from_);
+                        if (255 < N) {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
+                        } else {
+                            #pragma unroll
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, ((192 + int32_t((thread.index * 4))) < N));
+                        }
                     }
+                    channel_weights_65.producer_commit(count_weights_65 + 3);
                 }
-                channel_weights_65.producer_commit(count_weights_65 + 3);
                 for (int32_t i = 4; i < n; ++i) {
                     // cycle 0, stage 0: load.page_44 (tests/kernels/ttgir/weighed.sm90.ttgir:71:18)
                     {
@@ -270,21 +282,24 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                     {
                     }
                     // cycle 168, stage 0: copy weights_65 (tests/kernels/ttgir/weighed.sm90.ttgir:93:21)
-                    channel_weights_65.producer_acquire(count_weights_65 + i);
                     {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                        const uint32_t to_ = channel_weights_65.slot(count_weights_65 + i);
-                        float* from_ = w + int64_t(((int64_t)(((((i * 64) + int32_t((thread.index * 4))) < N) ? *(table + (((i * 64) + int32_t((thread.index * 4))) / 16)) : 0)) * int64_t(16))) + int64_t(int64_t((((i * 64) + int32_t((thread.index * 4))) % 16)));
-                        keep(from_);
-                        if ((i * 64) + 63 < N) {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
-                        } else {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, (((i * 64) + int32_t((thread.index * 4))) < N));
+                        const int32_t page_45_of_thread = thread.index < 16 ? ((((i * 64) + int32_t((thread.index * 4))) < N) ? *(table + (((i * 64) + int32_t((thread.index * 4))) / 16)) : 0) : 0;
+                        channel_weights_65.producer_acquire(count_weights_65 + i);
+                        {
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                            const uint32_t to_ = channel_weights_65.slot(count_weights_65 + i);
+                            float* from_ = w + int64_t(((int64_t)(page_45_of_thread) * int64_t(16))) + int64_t(int64_t((((i * 64) + int32_t((thread.index * 4))) % 16)));
+                            keep(from_);
+                            if ((i * 64) + 63 < N) {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
+                            } else {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, (((i * 64) + int32_t((thread.index * 4))) < N));
+                            }
                         }
+                        channel_weights_65.producer_commit(count_weights_65 + i);
                     }
-                    channel_weights_65.producer_commit(count_weights_65 + i);
                 }
             } else {
                 for (int32_t i = 0; i < n; ++i) {
@@ -320,21 +335,24 @@ weighed_kernel(__half* a, __half* b, float* w, float* c, int32_t* table, int32_t
                     {
                     }
                     // cycle 168, stage 0: copy weights_65 (tests/kernels/ttgir/weighed.sm90.ttgir:93:21)
-                    channel_weights_65.producer_acquire(count_weights_65 + i);
                     {
-                        [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                        const uint32_t to_ = channel_weights_65.slot(count_weights_65 + i);
-                        float* from_ = w + int64_t(((int64_t)(((((i * 64) + int32_t((thread.index * 4))) < N) ? *(table + (((i * 64) + int32_t((thread.index * 4))) / 16)) : 0)) * int64_t(16))) + int64_t(int64_t((((i * 64) + int32_t((thread.index * 4))) % 16)));
-                        keep(from_);
-                        if ((i * 64) + 63 < N) {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
-                        } else {
-                            #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, (((i * 64) + int32_t((thread.index * 4))) < N));
+                        const int32_t page_45_of_thread = thread.index < 16 ? ((((i * 64) + int32_t((thread.index * 4))) < N) ? *(table + (((i * 64) + int32_t((thread.index * 4))) / 16)) : 0) : 0;
+                        channel_weights_65.producer_acquire(count_weights_65 + i);
+                        {
+                            [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
+                            const uint32_t to_ = channel_weights_65.slot(count_weights_65 + i);
+                            float* from_ = w + int64_t(((int64_t)(page_45_of_thread) * int64_t(16))) + int64_t(int64_t((((i * 64) + int32_t((thread.index * 4))) % 16)));
+                            keep(from_);
+                            if ((i * 64) + 63 < N) {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_);
+                            } else {
+                                #pragma unroll
+                                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_weights_65_to[0] + i_ * 2048, from_, (((i * 64) + int32_t((thread.index * 4))) < N));
+                            }
                         }
+                        channel_weights_65.producer_commit(count_weights_65 + i);
                     }
-                    channel_weights_65.producer_commit(count_weights_65 + i);
                 }
             }
         }

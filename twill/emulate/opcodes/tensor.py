@@ -130,6 +130,7 @@ def _alloc(one: Instruction, decoder: Decoder) -> Control:
     def run(warp: Warp) -> int:
         if blocked := _together(warp, "tcgen05.alloc"):
             return blocked
+        warp.cta.cluster.clocks.relaxed = True  # MMAs hand on what happens in tensor memory alone
         size, ctas = _size(warp, count), pair(warp.cta, group)
         held = memory(warp.cta)
         _may_allocate(held, size)

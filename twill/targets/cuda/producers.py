@@ -289,6 +289,9 @@ def _rows(emitter: Emitter, load: TileLoad, op: Op, tensor: SlotTensor) -> Rows 
         return None
     if (kept := emitter.kept.get(op.index)) is not None:
         found = kept.copies
+        if found.point.layout.axes != (0, 1):
+            places = _places(emitter, load, op, tensor)
+            return own_element(found.point, places.tile.columns, places.all, found.count)
         shared = not found.guard and not found.crossing
         return rows(found.point, found.axis, found.per, found.count) if shared else None
     places = _places(emitter, load, op, tensor)
