@@ -205,8 +205,6 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     no slower; where one that waits is predicted to leave the SM idle, for another block, or for one for each
     group that computes, which keep as many warps computing and wait for no tile of each other. Where an SM
     has the most blocks already, as many of one group are tried where groups gain nothing by dividing work."""
-    from twill.simulate.predict import busy, shared
-
     residency, full = first.loops[0].machine.residency, most <= first.program.resident_blocks
     if residency is None or walks(first) or (full and not _passes_for_nothing(first)):
         return first
@@ -215,8 +213,7 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     best = _without_passing(first, residency, now, attempt, alone)
     if best[0] is first and not full and (trips := short(first)):
         best = _without_division(first, residency, trips, attempt, alone)
-    idle = now > residency.idle * shared(first.loops, list(map(busy, first.loops)))
-    if best[0] is first and not full and idle:
+    if best[0] is first and not full and leaves_idle(first, residency):
         best = (first, now / residency.idle)
         if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
             best = _faster(best, another, attempt, Attempt.of_sm)
@@ -228,6 +225,13 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
     what = f"{other.program.resident_blocks} thread blocks on an SM"
     note = f"{what}: an iteration every {cycles:.0f} cycles predicted, {now:.0f} otherwise"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def leaves_idle(one: Attempt, residency: Residency) -> bool:
+    """Whether an SM is predicted to wait, rather than to have a unit that is always busy."""
+    from twill.simulate.predict import busy, shared
+
+    return one.of_sm() > residency.idle * shared(one.loops, list(map(busy, one.loops)))
 
 
 def _alone_in_fewer(
@@ -318,8 +322,13 @@ def _passes_for_nothing(first: Attempt) -> bool:
     blocks of two groups: 0.834 ms; 0.263 in Triton's nine blocks of one.)"""
     from twill.simulate.passing import passing
 
-    roles = {role(op) for op in first.program.function.walk()}
-    return "dot" in roles and "wgmma" not in roles and bool(passing(first.program, first.loops))
+    return mmas_of_warps_alone(first) and bool(passing(first.program, first.loops))
+
+
+def mmas_of_warps_alone(one: Attempt) -> bool:
+    """Whether it has MMAs of warps, and none of warpgroups."""
+    roles = {role(op) for op in one.program.function.walk()}
+    return "dot" in roles and "wgmma" not in roles
 
 
 def _for_blocks(first: Attempt, residency: Residency, blocks: int) -> tuple[Case, ...] | None:

@@ -17,13 +17,19 @@ from dataclasses import replace
 from twill import whatif
 from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
-from twill.generation.attempts import Attempt, computing, short_loops, walks
+from twill.generation.attempts import (
+    Attempt,
+    computing,
+    leaves_idle,
+    mmas_of_warps_alone,
+    short_loops,
+    walks,
+)
 from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
 from twill.ir.schedule import WARPGROUP
-from twill.ops.table import role
-from twill.simulate.predict import block_time, busy, shared
+from twill.simulate.predict import block_time, busy
 from twill.targets import target
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
@@ -82,8 +88,7 @@ def _loading(first: Attempt, attempt: Lowering) -> Attempt | None:
     except TwillError:
         if computing(first) < FEWEST or not machine.residency:
             return None
-    least = machine.residency.idle * shared(first.loops, list(map(busy, first.loops)))
-    if first.of_sm() <= least and not _looks_up(first):
+    if not leaves_idle(first, machine.residency) and not _looks_up(first):
         return None
     alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in first.cases)
     try:
@@ -101,8 +106,7 @@ def _more_in_reserve(first: Attempt, other: Attempt, trips: Mapping[int, int]) -
     """Whether both forms keep a unit busy by their predictions, and thread blocks that load for themselves
     would clearly do so even if all took longer: MMAs of warps, which each warp waits for. (Those of a
     warpgroup, and loads of other warps, run beside what a group computes, so that it waits less.)"""
-    roles = {role(op) for op in first.program.function.walk()}
-    if trips or "dot" not in roles or "wgmma" in roles:
+    if trips or not mmas_of_warps_alone(first):
         return False
     return other.of_sm() <= first.of_sm() and RESERVE * _of_blocks(other) <= _of_blocks(first)
 

@@ -21,6 +21,7 @@ from twill.ir.loop import Tensor
 from twill.ir.statements import Pipelined, ProducerLoad, walk
 from twill.ops.table import role
 from twill.targets import target
+from twill.targets.cuda.register_loads import LEAST_IN_FLIGHT
 
 FEW_BLOCKS = 2
 """Thread blocks on an SM of which one is worth more than the registers of a thread that holds tiles."""
@@ -46,8 +47,6 @@ SLOWER = 1.5
 is taken to be better (estimate)."""
 
 
-IN_FLIGHT = 8
-"""Accesses of a thread that are in flight in a lean program, where a tile passes through its registers."""
 FEWEST_GROUPS = f"{LEAST_GROUPS} warp groups"
 
 
@@ -108,7 +107,7 @@ def _batches(made: Generated, warps: int, fill: ProducerLoad) -> int:
     accesses = (
         tensors[one.tensor].bytes // (one.vector * threads) for one in fill.loads if one.along is not None
     )
-    return sum(-(-each // IN_FLIGHT) for each in accesses)
+    return sum(-(-each // LEAST_IN_FLIGHT) for each in accesses)
 
 
 class _Making(Protocol):

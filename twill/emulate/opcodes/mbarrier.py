@@ -201,11 +201,12 @@ def _wait(one: Instruction, decoder: Decoder) -> Control:
                 lambda: any(_complete(warp, *one, parity) for one in phases),
                 lambda: _described(warp, waits[0][1]),
             )
-        warp.cta.cluster.clocks.relaxed |= relaxed
+        clocks = warp.cta.cluster.clocks
+        clocks.relaxed |= relaxed
         for place in {place for place, _ in complete}:
             released = find(warp, place).released
             warp.acquire(carried(released) if relaxed else released)
-            if parity:
+            if parity and not clocks.relaxed:
                 find(warp, place).seen.append(warp.event(one.line))
         tried.add(one.line)
         put(warp, target, found, warp.mask)
