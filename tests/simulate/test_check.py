@@ -212,3 +212,11 @@ def test_divisors_keep_what_is_promised() -> None:
     assert without_zeros(multiples, numbers, (many,), heads) == {"heads": 16.0, "K": 64.0}
     assert without_zeros(multiples, numbers, (few,), heads) == numbers
     assert without_zeros(function, numbers, (few,), frozenset()) == numbers
+
+
+def test_a_kernel_that_reads_indices_is_tried_in_a_late_program() -> None:
+    """First, and its PTX in it: groups whose rows rise with their numbers read more there."""
+    first, *others = trials(program("grouped"))
+    assert first.grid["pid.x"] >= 11
+    assert chosen(program("grouped"))[0] == first
+    assert all(trial.grid["pid.x"] < 11 for trial in others)

@@ -11,7 +11,7 @@ from twill.extract.rewrite.early_return import structured
 from twill.ir.loop import Function
 from twill.simulate.compare import arguments, useful
 from twill.simulate.global_memory import Memory
-from twill.simulate.index_arrays import writes
+from twill.simulate.index_arrays import steered, work, writes
 from twill.simulate.interpret import interpret
 
 RETURNS = """
@@ -154,3 +154,55 @@ def test_programs_that_return_early_are_told_from_those_that_write() -> None:
         False,
         True,
     ]
+
+
+CAUSAL = """
+    %place = tt.get_program_id x : i32
+    %from = tt.splat %ids : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %read = tt.addptr %from, %lane : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    %keys = tt.load %read : tensor<128x!tt.ptr<i32>, #b>
+    %last = tt.splat %place : i32 -> tensor<128xi32, #b>
+    %seen = arith.cmpi sle, %keys, %last : tensor<128xi32, #b>
+    %data = tt.splat %starts : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %row = tt.addptr %data, %keys : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    %values = tt.load %row, %seen : tensor<128x!tt.ptr<i32>, #b>
+    %to = tt.splat %out : !tt.ptr<i32> -> tensor<128x!tt.ptr<i32>, #b>
+    %at = tt.addptr %to, %lane : tensor<128x!tt.ptr<i32>, #b>, tensor<128xi32, #b>
+    tt.store %at, %values : tensor<128x!tt.ptr<i32>, #b>
+    tt.return
+"""
+"""Reads the elements that are listed, of those before its own number."""
+
+
+def test_a_sparse_kernel_reads_different_elements_in_a_late_program() -> None:
+    """The first program may read one element alone, the hundredth many, in another order."""
+    function = kernel(CAUSAL)
+    values, memory = arguments(function, {})
+    first, late = (work(function, values, memory, grid(place, 0, (101, 1))) for place in (0, 100))
+    assert first is not None
+    assert late is not None
+    assert (first[0], late[0]) == (1, 1)
+    assert late[1] > first[1] + 30
+    assert useful(function, {}, grid(100, 0, (101, 1)))["ids"].run > 1
+
+
+def test_kernels_that_copy_integers_are_not_steered_by_them() -> None:
+    assert steered(kernel(CAUSAL))
+    assert not steered(kernel(DATA))
+
+
+def test_a_program_that_touches_elements_far_behind_is_not_taken() -> None:
+    far = (
+        CAUSAL.replace("%starts :", "%moved :")
+        .replace(
+            "%from =",
+            "%by = arith.muli %place, %million : i32\n"
+            "    %moved = tt.addptr %starts, %by : !tt.ptr<i32>, i32\n    %from =",
+            1,
+        )
+        .replace("    %place =", "    %million = arith.constant 1000000 : i32\n    %place =", 1)
+    )
+    function = kernel(far)
+    values, memory = arguments(function, {})
+    assert work(function, values, memory, grid(0, 0, (101, 1)))
+    assert work(function, values, memory, grid(100, 0, (101, 1))) is None

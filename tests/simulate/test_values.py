@@ -189,3 +189,16 @@ def test_constants_are_made_once_in_a_run(monkeypatch: pytest.MonkeyPatch) -> No
     run(one, values, memory, grid(1, 1))
     assert made
     assert set(made.values()) == {1}
+
+
+def test_elements_that_no_run_has_written_do_not_count() -> None:
+    """Ten wrong numbers are wrong in a large array, too."""
+    size = 100_000
+    memories = [Memory({"c": "f32"}) for _ in range(3)]
+    for memory in memories[:2]:
+        memory.array("c", size)[:10] = 1e-3
+    memories[1].arrays["c"][:5] = 2e-3
+    assert 0.5 < _compared("c", *memories).error < 1.0
+    memories[1].arrays["c"][:10] = 1e-3
+    memories[1].arrays["c"][size // 2] += 1.0
+    assert _compared("c", *memories).error > 0.5, "written where nothing should be"

@@ -30,7 +30,17 @@ from twill.launch.folders import MANIFEST, SOURCE
 from twill.launch.manifest import Manifest, read
 from twill.ops.table import names
 from twill.ops.values import element
-from twill.simulate.compare import TOLERANCE, Compared, arguments, error, of_order, scalars, useful
+from twill.simulate.compare import (
+    TOLERANCE,
+    Compared,
+    arguments,
+    changed,
+    error,
+    of_order,
+    scalars,
+    useful,
+    written_by_either,
+)
 from twill.simulate.global_memory import Memory
 from twill.simulate.index_arrays import Fills
 from twill.simulate.interpret import interpret
@@ -290,9 +300,10 @@ def _compared(name: str, kind: str, expected: Memory, before: Array, found: Arra
     one, other, old = (
         np.asarray(values, np.float64) for values in (expected.array(name, len(found)), found, before)
     )
-    written = (one != old) & ~(np.isnan(one) & np.isnan(old))
+    one = one[: len(other)]
+    written = changed(old, one)
     values = int(np.count_nonzero(written & np.isfinite(one)))
-    return Compared(name, error(one[: len(other)], other), bool(written.any()), kind, values)
+    return Compared(name, error(*written_by_either(old, one, other)), bool(written.any()), kind, values)
 
 
 TF32 = 2e-3

@@ -5,7 +5,7 @@ Takes a program with its loops; runs it on a few small problems and gives what w
 from the kernel alone: sizes with which its loops run 0 to 4 times, full and ragged, strides far enough apart.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import cycle, product
 from math import prod
@@ -22,7 +22,7 @@ from twill.simulate.actions import two_ways
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
 from twill.simulate.divisors import integers, without_zeros
 from twill.simulate.explore import adversaries, explore, same
-from twill.simulate.index_arrays import writes
+from twill.simulate.index_arrays import steered, work, writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.trips import Trips, counts, scalar
@@ -42,6 +42,9 @@ EXTENTS = (512, 80)
 """What bounds something else than a loop: some whole tiles; less than one."""
 PLACES = 9
 """Programs along each axis that are looked at until one writes something."""
+FAR = (100, 37, 11)
+"""A program along one axis with more work, where a kernel reads indices: in the first programs of a causal
+sparse kernel nearly all keys are masked."""
 PITCHES = (4112, 4208, 4336, 4400, 4432, 4528, 4624, 4688)
 """Strides: 16 times primes, so that rows of tiles that are stored never meet."""
 
@@ -244,7 +247,7 @@ def trials(program: Program) -> tuple[Trial, ...]:
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
         if (trial := tried_with(size, extent, pid))
     ]
-    placed = [_placed(program, trial) for trial in [*chosen, *ragged]]
+    placed = [*_far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
 
@@ -269,6 +272,22 @@ def _placed(program: Program, trial: Trial) -> Trial:
         if writes(function, values, memory, grid):
             return _counted(program, trial.numbers, grid)
     return trial
+
+
+def _far(program: Program, trial: Trial) -> Iterator[Trial]:
+    """The trial in a program further out in the grid that reads more, if any, of a kernel that reads indices
+    and does not walk over the grid."""
+    function = program.function
+    if grid_arguments(program) or not steered(function):
+        return
+    values, memory = arguments(function, trial.numbers)
+    here = work(function, values, memory, trial.grid)
+    for axis, place in product("xyz", FAR if here else ()):
+        grid = {**trial.grid, f"pid.{axis}": place, f"grid.{axis}": place + 1}
+        there = work(function, values, memory, grid)
+        if here and there and there[0] >= here[0] and there[1] > here[1]:
+            yield _counted(program, trial.numbers, grid)
+            return
 
 
 def _sizes(program: Program, roles: _Roles) -> list[int]:

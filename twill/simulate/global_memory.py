@@ -30,10 +30,14 @@ EXPONENT = 127
 
 
 @lru_cache(maxsize=512)
-def _random(seed: int, argument: str, chunk: int, type: str) -> Array:
+def _random(seed: int, argument: str, chunk: int, type: str, exact: bool) -> Array:
     """What lies in a part of an argument's memory before a kernel runs; several runs begin with the same."""
     random = np.random.default_rng((seed, crc32(argument.encode()), chunk))
-    values: Any = random.integers(0, 3, _CHUNK) if type.startswith("i") else random.standard_normal(_CHUNK)
+    values: Any
+    if type.startswith("i"):
+        values = random.integers(0, 3, _CHUNK)
+    else:
+        values = random.integers(-1, 2, _CHUNK) if exact else random.standard_normal(_CHUNK)
     return rounded(values, type)
 
 
@@ -46,10 +50,13 @@ def _seen(values: Array, own: str, other: str) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Fill:
-    """The contents of an array of integers: element i is `start + step * i`."""
+    """The contents of an array of integers: element i is `start + step * i`, and a random number below
+    `spread` more. In each `run` of elements they lie in random order."""
 
     start: int
     step: int
+    spread: int = 1
+    run: int = 1
 
 
 @dataclass(slots=True)
@@ -66,6 +73,8 @@ class Memory:
     """What arrays hold that are not filled at random."""
     block_scaled: Mapping[str, BlockScaled] = field(default_factory=dict[str, BlockScaled])
     """Arguments with operands of block-scaled MMAs."""
+    exact: bool = False
+    """Floats are -1, 0 and 1: their products, and sums of some hundred, are exact in every type."""
 
     def pointed(self, number: int, type: str) -> Pointers:
         """An address as a pointer to an array of its own."""
@@ -99,9 +108,12 @@ class Memory:
             first = ((crc32(argument.encode()) << 20) + chunk * _CHUNK) * _ALIGNMENT
             return first + _ALIGNMENT * np.arange(_CHUNK, dtype=np.int64)
         if fill := self.fills.get(argument):
-            places = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK)
-            return rounded(fill.start + fill.step * places, self.types[argument])
-        plain = _random(self.seed, argument, chunk, self.types[argument])
+            random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk, 3))
+            runs = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK).reshape(-1, fill.run)
+            places: Any = random.permuted(runs, axis=1).reshape(-1) if fill.run > 1 else runs.reshape(-1)
+            more: Any = random.integers(0, fill.spread, _CHUNK)
+            return rounded(fill.start + fill.step * places + more, self.types[argument])
+        plain = _random(self.seed, argument, chunk, self.types[argument], self.exact)
         if what := self.block_scaled.get(argument):
             random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk, 2))
             low, high = (-128, 128) if what == "codes" else (EXPONENT - 3, EXPONENT + 1)

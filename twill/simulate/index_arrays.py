@@ -4,7 +4,8 @@ Takes a function, its arguments and a program of the grid; gives a `Fill` for ar
 addresses, masks, bounds of loops or conditions. With small random numbers many kernels return early, or write
 one element several times. Candidates are tried on a partial execution: the operations that addresses and
 control flow depend on, two iterations of each counted loop. The best candidate reaches most stores, then most
-operations, writes no element twice, writes most elements, and runs loops a few times.
+operations, writes no element twice, writes most elements, reads most different elements (a sparse kernel
+whose indices are all masked, or all the same, shows little), and runs loops a few times.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,9 +26,12 @@ from twill.simulate.interpret import Scope, block
 
 CANDIDATES = (
     *(Fill(value, 0) for value in (1, 3, 16, 80, 200, 528)),
+    Fill(0, 1, run=64),
     *(Fill(0, step) for step in (1, 80, 200)),
+    *(Fill(0, 0, spread) for spread in (64, 1024)),
 )
-"""The same number everywhere: sizes and strides. Rising numbers: indices, and where parts begin."""
+"""The same number everywhere: sizes and strides. Numbers in another order than their places: indices, pages.
+Rising ones: where parts begin. Random ones: keys of a sparse kernel, some of them several times."""
 ITERATIONS = 2
 """Of a counted loop that are executed."""
 ENOUGH, MANY = 3, 8
@@ -38,6 +42,10 @@ PITCH = 16
 """Bytes of which the strides of a tensor map are multiples."""
 ROUNDS = 3
 """Passes over the arrays at most."""
+SAMPLES = 512
+"""Elements of a load whose addresses are looked at, at most."""
+FURTHEST = 1 << 22
+"""Elements of an array that a program far out in the grid may touch: all before are filled."""
 
 _MASKED: tuple[Role, ...] = ("pointer_store", "atomic")
 """Operations whose third operand is a mask."""
@@ -45,7 +53,7 @@ _ADDING: tuple[Role, ...] = ("atomic", "atomic_exchange", "tma_reduce")
 """Stores that may have one element several times."""
 
 Fills: TypeAlias = Mapping[str, Fill]
-Score: TypeAlias = tuple[int, int, int, int, int]
+Score: TypeAlias = tuple[int, int, int, int, int, int]
 
 
 def fills(
@@ -53,12 +61,31 @@ def fills(
 ) -> Fills:
     """By the name of the array; arrays that need nothing are left out. `arguments` by value id, with the
     memory behind them, which stays as it is."""
+    return _best(function, arguments, memory, program)[1]
+
+
+def work(
+    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+) -> tuple[int, int] | None:
+    """What a program of the grid does with the best contents, as far as a partial execution says: stores that
+    write, and different elements that are read. None where it goes wrong or touches elements far behind."""
+    score, found = _best(function, arguments, memory, program)
+    seen, done = _seen(function, _needed(function), arguments, _filled(memory, found), program)
+    return (score[0], score[4]) if done and seen.last <= FURTHEST else None
+
+
+def steered(function: Function) -> bool:
+    """Whether values of integer arrays become addresses, masks, bounds of loops or conditions."""
+    return bool(_steering(function, _needed(function)))
+
+
+def _best(
+    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+) -> tuple[Score, Fills]:
     needed = _needed(function)
     names = _steering(function, needed)
-    if not names:
-        return {}
     best, found = _score(function, needed, arguments, _filled(memory, {}), program), dict[str, Fill]()
-    for _ in range(ROUNDS):
+    for _ in range(ROUNDS if names else 0):
         before = best
         for name, candidate in product(names, CANDIDATES):
             tried = {**found, name: candidate}
@@ -67,7 +94,7 @@ def fills(
                 best, found = score, tried
         if best == before:
             break
-    return found
+    return best, found
 
 
 def writes(
@@ -85,6 +112,7 @@ def _filled(memory: Memory, chosen: Fills) -> Memory:
         addresses=memory.addresses,
         fills=chosen,
         block_scaled=memory.block_scaled,
+        exact=memory.exact,
     )
 
 
@@ -193,6 +221,10 @@ class _Seen:
     """That were written."""
     twice: int = 0
     """Stores that wrote an element more than once."""
+    read: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
+    """Offsets of some of the elements that were read, by array."""
+    last: int = 0
+    """The furthest element of an array that was read or written."""
     trips: dict[int, int] = field(default_factory=dict[int, int])
     """The largest trip count of each counted loop."""
     executed: int = 0
@@ -220,6 +252,8 @@ class _Partial(Scope):
         row = lookup(op.name)
         if row is not None and row.writes_global:
             self._store(op, operands)
+        if role(op) == "pointer_load":
+            self._load(operands)
         unknown = any(isinstance(one, _Unknown) for one in operands)
         needed = any(result.id in self.needed for result in op.results)
         memory = row is not None and (row.writes_global or (row.reads_global and not _whole(op.results[0])))
@@ -239,7 +273,18 @@ class _Partial(Scope):
             self.memory.reaching(*found)
             self.seen.written.add(op.index)
             self.seen.elements += found[1].size
+            self.seen.last = max(self.seen.last, int(found[1].max()))
             self.seen.twice += role(op) not in _ADDING and len(np.unique(found[1])) < found[1].size
+
+    def _load(self, operands: Sequence[Operand]) -> None:
+        source, *rest = operands
+        if isinstance(source, _Unknown) or (rest and isinstance(rest[0], _Unknown)):
+            return
+        offsets = np.asarray(source.offset, np.int64)
+        inside = offsets[np.broadcast_to(rest[0] if rest else True, offsets.shape)]
+        if inside.size:
+            self.seen.last = max(self.seen.last, int(inside.max()))
+            self.seen.read.setdefault(source.argument, []).append(inside[:: -(-inside.size // SAMPLES)])
 
     def iterations(self, op: Op, bounds: range) -> range:
         self.seen.trips[op.index] = max(len(bounds), self.seen.trips.get(op.index, 0))
@@ -266,6 +311,23 @@ def _check(op: Op, found: Descriptor) -> None:
         raise TwillError("no tensor map has these strides and sizes", op.location)
 
 
+def _seen(
+    function: Function,
+    needed: frozenset[int],
+    arguments: Mapping[int, Operand],
+    memory: Memory,
+    program: Mapping[str, int],
+) -> tuple[_Seen, bool]:
+    """What a partial execution does, and whether it comes to its end."""
+    scope = _Partial(function, needed, arguments, memory, program)
+    try:
+        if function.body:
+            block(function.body.blocks[0], scope)
+    except (TwillError, ZeroDivisionError, TypeError, ValueError, IndexError, KeyError):
+        return scope.seen, False
+    return scope.seen, True
+
+
 def _score(
     function: Function,
     needed: frozenset[int],
@@ -274,18 +336,13 @@ def _score(
     program: Mapping[str, int],
 ) -> Score:
     """Larger is better. An execution that goes wrong counts as far as it came, with a deduction."""
-    scope, failed = _Partial(function, needed, arguments, memory, program), False
-    try:
-        if function.body:
-            block(function.body.blocks[0], scope)
-    except (TwillError, ZeroDivisionError, TypeError, ValueError, IndexError, KeyError):
-        failed = True
-    seen = scope.seen
+    seen, done = _seen(function, needed, arguments, memory, program)
     loops = sum(min(count, ENOUGH) - max(0, count - MANY) for count in seen.trips.values())
     return (
-        -1 if failed else len(seen.written),
+        len(seen.written) if done else -1,
         len(seen.reached),
         -seen.twice,
         seen.elements,
+        sum(len(np.unique(np.concatenate(parts))) for parts in seen.read.values()),
         loops,
     )
