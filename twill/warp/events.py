@@ -44,8 +44,13 @@ class Event:
 
 def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
     """By time in the interval; of what happens at once, MMAs first, then older iterations, then the order of
-    the text."""
+    the text. An MMA that waits for a slot which an older iteration releases at its time comes after that."""
     events = list(events)
+    freed = {
+        event.channel.id: group.when(event.time)
+        for event in events
+        if event.channel is not None and event.task is None and not event.acquires
+    }
     busy = {
         (group.when(event.time)[1], name)
         for event in events
@@ -59,6 +64,7 @@ def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
             event.span is not None
             and event.task is not None
             and not any((cycle, name) in busy for name in _uses(group, event.task))
+            and not _awaits(group, event.task, (stage, cycle), freed)
         )
         return (
             cycle,
@@ -70,6 +76,14 @@ def ordered(group: Group, events: Iterable[Event]) -> list[Event]:
         )
 
     return sorted(events, key=key)
+
+
+def _awaits(group: Group, task: Task, at: tuple[int, Time], freed: Mapping[str, tuple[int, Time]]) -> bool:
+    """Whether a task reads a slot that is filled again only after its group has released it at the same
+    time."""
+    read = [found[0] for leaf in task.leaves if leaf.distance is not None and (found := group.channel(leaf))]
+    times = [(freed[channel.id], channel.depth) for channel in read if channel.id in freed]
+    return any(cycle == at[1] and stage - at[0] >= depth for (stage, cycle), depth in times)
 
 
 def _uses(group: Group, task: Task) -> set[str]:
