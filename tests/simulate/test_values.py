@@ -202,3 +202,9 @@ def test_elements_that_no_run_has_written_do_not_count() -> None:
     memories[1].arrays["c"][:10] = 1e-3
     memories[1].arrays["c"][size // 2] += 1.0
     assert _compared("c", *memories).error > 0.5, "written where nothing should be"
+
+
+def test_numbers_that_an_instruction_may_flush_to_zero_do_not_count() -> None:
+    tiny = np.full(8, 2.0**-130)
+    assert error(tiny, np.zeros(8)) == 0.0
+    assert error(np.full(8, 2.0**-100), np.zeros(8)) == 1.0

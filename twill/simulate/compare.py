@@ -54,6 +54,10 @@ TOLERANCE: Mapping[str, float] = {
 }
 """Relative error that the order of sums may make, by what the result is stored as; integers must be equal."""
 
+TINY = 2.0**-110
+"""Below this, products and powers of two may be zero: instructions that are not exact in the last bits have no
+numbers below 2**-126, which a scale factor of a byte makes."""
+
 LARGE, SMALL, FLOAT = 512, 2, 0.125
 """What scalar arguments are unless told: integers that a multiple of 16 is promised for and extents of
 descriptors, other integers, floats."""
@@ -250,9 +254,12 @@ def written_by_either(before: Array, expected: Array, found: Array) -> tuple[Arr
 
 
 def error(expected: Array, found: Array) -> float:
-    """Relative error in the 2-norm; infinite where one is not a number and the other is."""
+    """Relative error in the 2-norm; infinite where one is not a number and the other is. Differences of TINY
+    numbers do not count."""
     if not np.array_equal(np.isfinite(expected), np.isfinite(found)):
         return float("inf")
     good = np.isfinite(expected)
-    difference, size = np.linalg.norm(expected[good] - found[good]), np.linalg.norm(expected[good])
+    off = expected[good] - found[good]
+    difference = np.linalg.norm(np.where(np.abs(off) < TINY, 0.0, off))
+    size = np.linalg.norm(expected[good])
     return float(difference / size) if size else float(difference)
