@@ -6,15 +6,19 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from tests.kernels.programs import CARRIED, EXAMPLES, INVARIANT, program
 from tests.simulate.mutate import mutants
 from tests.simulate.test_hazards import dropped
+from tests.simulate.test_index_arrays import CAUSAL, kernel
+from tests.simulate.test_values import grid
 from twill.cli import run
 from twill.diagnostics import TwillError
-from twill.emulate.check import chosen
+from twill.emulate.check import by_use, chosen
 from twill.extract.reader.ttgir import read as read_ttgir
 from twill.generation.generate import generate
 from twill.generation.generated import GenerateOptions
@@ -22,7 +26,7 @@ from twill.inputs import Inputs
 from twill.ir.loop import Scalar, Value
 from twill.ir.statements import InitializeCarried, MmaIssue, MmaWait
 from twill.launch.manifest import NOT_SAID, read
-from twill.simulate.check import apart, check, trials
+from twill.simulate.check import Trial, apart, check, far, trials
 from twill.simulate.compare import TOLERANCE, Compared, collide, of_order, wrong
 from twill.simulate.divisors import without_zeros
 
@@ -215,8 +219,15 @@ def test_divisors_keep_what_is_promised() -> None:
 
 
 def test_a_kernel_that_reads_indices_is_tried_in_a_late_program() -> None:
-    """First, and its PTX in it: groups whose rows rise with their numbers read more there."""
-    first, *others = trials(program("grouped"))
-    assert first.grid["pid.x"] >= 11
-    assert chosen(program("grouped"))[0] == first
-    assert all(trial.grid["pid.x"] < 11 for trial in others)
+    """Where it reads more there: its first program may read one element of the listed ones."""
+    causal: Any = SimpleNamespace(function=kernel(CAUSAL), groups=())
+    first = Trial({}, grid(0, 0, (2, 2)), (), ())
+    (late,) = far(causal, first)
+    assert (late.grid["pid.x"], late.grid["grid.x"]) == (100, 101)
+    assert not list(far(causal, late)), "no other one reads more"
+    assert not list(far(program("gemm"), trials(program("gemm"))[0])), "it reads no indices"
+
+
+def test_the_ptx_is_executed_in_a_late_program() -> None:
+    early, late = (Trial({}, grid(place, 0, (101, 2)), (4,), (4,)) for place in (0, 100))
+    assert by_use([late, early])[0] == late

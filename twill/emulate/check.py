@@ -107,12 +107,17 @@ _HELP = (
 def chosen(program: Program) -> list[Trial]:
     """Of the small problems, those with most iterations, so that buffers are used again; where a loop can run
     for several tiles, first the smallest with several iterations of each."""
+    return by_use(trials(program))[:TRIALS]
+
+
+def by_use(found: Sequence[Trial]) -> list[Trial]:
+    """The most useful ones first; of those that are alike the first."""
 
     def order(trial: Trial) -> tuple[bool, int]:
         total = sum(count or 0 for count in trial.trips)
         return not trial.continued, total if trial.continued else -total
 
-    return sorted(trials(program), key=order)[:TRIALS]
+    return sorted(found, key=order)
 
 
 def _request(program: Program, trial: Trial, grid: Grid) -> Request:

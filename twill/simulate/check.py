@@ -22,7 +22,7 @@ from twill.simulate.actions import two_ways
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
 from twill.simulate.divisors import integers, without_zeros
 from twill.simulate.explore import adversaries, explore, same
-from twill.simulate.index_arrays import steered, work, writes
+from twill.simulate.index_arrays import fills, steered, work, writes
 from twill.simulate.protocol import HazardError
 from twill.simulate.races import races
 from twill.simulate.trips import Trips, counts, scalar
@@ -247,7 +247,7 @@ def trials(program: Program) -> tuple[Trial, ...]:
         for pid, extent in ((0, EXTENTS[1]), (1, EXTENTS[0]))
         if (trial := tried_with(size, extent, pid))
     ]
-    placed = [*_far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
+    placed = [*far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
 
@@ -274,17 +274,18 @@ def _placed(program: Program, trial: Trial) -> Trial:
     return trial
 
 
-def _far(program: Program, trial: Trial) -> Iterator[Trial]:
+def far(program: Program, trial: Trial) -> Iterator[Trial]:
     """The trial in a program further out in the grid that reads more, if any, of a kernel that reads indices
     and does not walk over the grid."""
     function = program.function
     if grid_arguments(program) or not steered(function):
         return
     values, memory = arguments(function, trial.numbers)
-    here = work(function, values, memory, trial.grid)
+    contents = fills(function, values, memory, trial.grid)
+    here = work(function, values, memory, trial.grid, contents)
     for axis, place in product("xyz", FAR if here else ()):
         grid = {**trial.grid, f"pid.{axis}": place, f"grid.{axis}": place + 1}
-        there = work(function, values, memory, grid)
+        there = work(function, values, memory, grid, contents)
         if here and there and there[0] >= here[0] and there[1] > here[1]:
             yield _counted(program, trial.numbers, grid)
             return

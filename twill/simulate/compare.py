@@ -55,8 +55,8 @@ TOLERANCE: Mapping[str, float] = {
 """Relative error that the order of sums may make, by what the result is stored as; integers must be equal."""
 
 TINY = 2.0**-110
-"""Below this, products and powers of two may be zero: instructions that are not exact in the last bits have no
-numbers below 2**-126, which a scale factor of a byte makes."""
+"""Below this, products and powers of two may be zero: some instructions have no numbers below 2**-126, as
+scale factors of a byte are."""
 
 LARGE, SMALL, FLOAT = 512, 2, 0.125
 """What scalar arguments are unless told: integers that a multiple of 16 is promised for and extents of

@@ -21,7 +21,7 @@ from twill.ops.axis_info import element_bytes
 from twill.ops.row import Role, Values
 from twill.ops.table import lookup, role
 from twill.ops.values import Array, Descriptor, Operand, element
-from twill.simulate.global_memory import Fill, Memory
+from twill.simulate.global_memory import MOST, Fill, Memory
 from twill.simulate.interpret import Scope, block
 
 CANDIDATES = (
@@ -65,13 +65,17 @@ def fills(
 
 
 def work(
-    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
+    function: Function,
+    arguments: Mapping[int, Operand],
+    memory: Memory,
+    program: Mapping[str, int],
+    contents: Fills,
 ) -> tuple[int, int] | None:
-    """What a program of the grid does with the best contents, as far as a partial execution says: stores that
+    """What a program of the grid does with these contents, as far as a partial execution says: stores that
     write, and different elements that are read. None where it goes wrong or touches elements far behind."""
-    score, found = _best(function, arguments, memory, program)
-    seen, done = _seen(function, _needed(function), arguments, _filled(memory, found), program)
-    return (score[0], score[4]) if done and seen.last <= FURTHEST else None
+    filled = _filled(memory, contents)
+    seen, done = _seen(function, _needed(function), arguments, filled, program, FURTHEST)
+    return (len(seen.written), seen.different) if done else None
 
 
 def steered(function: Function) -> bool:
@@ -223,11 +227,14 @@ class _Seen:
     """Stores that wrote an element more than once."""
     read: dict[str, list[Array]] = field(default_factory=dict[str, list[Array]])
     """Offsets of some of the elements that were read, by array."""
-    last: int = 0
-    """The furthest element of an array that was read or written."""
     trips: dict[int, int] = field(default_factory=dict[int, int])
     """The largest trip count of each counted loop."""
     executed: int = 0
+
+    @property
+    def different(self) -> int:
+        """Elements that were read, of those looked at."""
+        return sum(len(np.unique(np.concatenate(parts))) for parts in self.read.values())
 
 
 class _Partial(Scope):
@@ -240,9 +247,10 @@ class _Partial(Scope):
         arguments: Mapping[int, Operand],
         memory: Memory,
         program: Mapping[str, int],
+        furthest: int,
     ) -> None:
         super().__init__({op.index: op for op in function.walk()}, arguments, memory, program)
-        self.memory, self.needed, self.seen = memory, needed, _Seen()
+        self.memory, self.needed, self.seen, self.furthest = memory, needed, _Seen(), furthest
 
     def evaluated(self, op: Op, operands: Sequence[Operand]) -> Values:
         self.seen.reached.add(op.index)
@@ -270,10 +278,10 @@ class _Partial(Scope):
         if found is None:
             self.seen.written.add(op.index)
         elif found[1].size:
+            self._limit(found[1])
             self.memory.reaching(*found)
             self.seen.written.add(op.index)
             self.seen.elements += found[1].size
-            self.seen.last = max(self.seen.last, int(found[1].max()))
             self.seen.twice += role(op) not in _ADDING and len(np.unique(found[1])) < found[1].size
 
     def _load(self, operands: Sequence[Operand]) -> None:
@@ -283,8 +291,12 @@ class _Partial(Scope):
         offsets = np.asarray(source.offset, np.int64)
         inside = offsets[np.broadcast_to(rest[0] if rest else True, offsets.shape)]
         if inside.size:
-            self.seen.last = max(self.seen.last, int(inside.max()))
+            self._limit(inside)
             self.seen.read.setdefault(source.argument, []).append(inside[:: -(-inside.size // SAMPLES)])
+
+    def _limit(self, offsets: Array) -> None:
+        if offsets.max() > self.furthest:
+            raise TwillError("an element is too far behind")
 
     def iterations(self, op: Op, bounds: range) -> range:
         self.seen.trips[op.index] = max(len(bounds), self.seen.trips.get(op.index, 0))
@@ -317,9 +329,10 @@ def _seen(
     arguments: Mapping[int, Operand],
     memory: Memory,
     program: Mapping[str, int],
+    furthest: int = MOST,
 ) -> tuple[_Seen, bool]:
     """What a partial execution does, and whether it comes to its end."""
-    scope = _Partial(function, needed, arguments, memory, program)
+    scope = _Partial(function, needed, arguments, memory, program, furthest)
     try:
         if function.body:
             block(function.body.blocks[0], scope)
@@ -343,6 +356,6 @@ def _score(
         len(seen.reached),
         -seen.twice,
         seen.elements,
-        sum(len(np.unique(np.concatenate(parts))) for parts in seen.read.values()),
+        seen.different,
         loops,
     )
