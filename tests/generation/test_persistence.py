@@ -22,6 +22,7 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.pipeline import Begun
+from twill.targets.cuda import tiled_form
 from twill.warp.plan import Options as Lowering
 
 TTGIR = Path("examples/ttgir/gemm.sm90.ttgir")
@@ -156,6 +157,18 @@ def test_thread_blocks_that_overlap_arithmetic_with_mmas_stay(
     assert by_tma is not None
     assert by_tma.blocks == 2
     assert walks(made) == walking
+
+
+def test_thread_blocks_that_no_launch_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them share an SM where TMA loads all tiles; that it can is known when the kernel is printed."""
+    inputs = replace(GEMM, spec="tests/kernels/ttgir/clamped.sm90.ttgir", persistent=False)
+    with_form = generate(inputs, OPTIONS).program
+    assert with_form.by_tma
+    assert tiled_form.launched_by_tma(with_form)
+    monkeypatch.setattr(tiled_form, "tiled_form", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    without = generate(inputs, OPTIONS).program
+    assert without.by_tma is None
+    assert without.resident_blocks == without.launch.blocks < with_form.resident_blocks
 
 
 def test_a_kernel_that_becomes_slower_without_spills_is_as_it_is_written(

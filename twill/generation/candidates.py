@@ -335,6 +335,7 @@ def _attempt(
     has no schedule or an operation cannot be lowered, and DefectError, which the session keeps, where the
     program is wrong."""
     from twill.generation.loop_nest import program
+    from twill.targets.cuda.tiled_form import launched_by_tma
     from twill.warp.validate import validate
 
     results = dict[str, Result]()
@@ -370,6 +371,8 @@ def _attempt(
     form = LOADING if lowering.multistage else STORING if lowering.independent else SCHEDULED
     with _leaving_out(session, form):
         made, loops = program(found, solve, lowering, observe, known)
+        if made.by_tma and not launched_by_tma(made):  # its slots are those of blocks that there will not be
+            made, loops = program(found, solve, replace(lowering, by_tma=False), observe, known)
         validate(made, loops[0].machine.limits)
         one = Attempt(tuple(found), made, loops, results, dumps)
         one.cycles()
