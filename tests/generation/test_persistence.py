@@ -24,6 +24,7 @@ from twill.ir.search import Options
 from twill.pipeline import Begun
 from twill.targets.cuda import tiled_form
 from twill.warp.plan import Options as Lowering
+from twill.warp.tiles_in_flight import TRIPS
 
 TTGIR = Path("examples/ttgir/gemm.sm90.ttgir")
 GEMM = Inputs(str(TTGIR), arch="sm90", persistent=None)
@@ -157,6 +158,26 @@ def test_thread_blocks_that_overlap_arithmetic_with_mmas_stay(
     assert by_tma is not None
     assert by_tma.blocks == 2
     assert walks(made) == walking
+
+
+@pytest.mark.parametrize(("tiles", "counted"), [(1, True), (2, False)])
+def test_loops_of_one_tile_in_flight_take_as_long_as_simulated(
+    monkeypatch: pytest.MonkeyPatch, tiles: int, counted: bool
+) -> None:
+    """The next tile hides nothing of it."""
+    made, (_, scheduled) = program("gemm"), loops("gemm")
+    monkeypatch.setattr(Program, "tiles_in_flight", tiles)
+    tile_time = persistence._persistent  # pyright: ignore[reportPrivateUsage]
+    predicted, before = persistence.predict, tile_time(made, scheduled)
+
+    def predict(made: Program, loops: Any) -> Any:
+        found = predicted(made, loops)
+        times = {path: replace(one, interval=one.interval + 100) for path, one in found.loops.items()}
+        return replace(found, loops=times)
+
+    monkeypatch.setattr(persistence, "predict", predict)
+    later = tile_time(made, scheduled) - before
+    assert round(later) == (100 * TRIPS if counted else 0)
 
 
 def test_thread_blocks_that_no_launch_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,10 @@ from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
 from twill.generation.attempts import (
     Attempt,
+    OneGroup,
     computing,
-    leaves_idle,
+    divided_in_vain,
+    for_one_group,
     mmas_of_warps_alone,
     short_loops,
     walks,
@@ -52,7 +54,10 @@ Lowering = Callable[[Sequence[Case]], Attempt]
 
 
 def multistage(
-    first: Attempt, attempt: Lowering, narrow: Callable[[], tuple[Case, ...] | None] = lambda: None
+    first: Attempt,
+    attempt: Lowering,
+    narrow: Callable[[], tuple[Case, ...] | None] = lambda: None,
+    one_group: OneGroup | None = None,
 ) -> Attempt:
     """The attempt, or the one whose group that computes loads too, with a note that has both predictions; of
     `narrow` loops always the latter, where it can be lowered."""
@@ -61,7 +66,7 @@ def multistage(
         return first
     if (written := narrow()) and (other := _narrow(written, attempt)):
         return other
-    other = _loading(first, attempt)
+    other = _loading(first, attempt, one_group)
     if other is None:
         return first
     trips = short_loops(first)
@@ -78,19 +83,21 @@ def multistage(
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
 
 
-def _loading(first: Attempt, attempt: Lowering) -> Attempt | None:
+def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
-    groups compute, with those of one, if they leave an SM idle or threads copy what pages or rows are numbers
-    of: a group that copies has four warps that TMA would not need. None where it can not be lowered so."""
+    groups compute, with those of one, if they divide their work in vain or threads copy what pages or rows
+    are numbers of: a group that copies has four warps that TMA would not need. None where it can not be
+    lowered so."""
     machine = first.loops[0].machine
     try:
         return attempt(first.cases)
     except TwillError:
         if computing(first) < FEWEST or not machine.residency:
             return None
-    if not leaves_idle(first, machine.residency) and not _looks_up(first):
+    if not divided_in_vain(first, machine.residency) and not _looks_up(first):
         return None
-    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in first.cases)
+    stated = for_one_group(first, one_group)
+    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in stated)
     try:
         return attempt(tuple(alone))
     except TwillError:
