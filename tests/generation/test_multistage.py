@@ -95,25 +95,33 @@ def test_taken_where_both_keep_a_unit_busy_and_its_blocks_wait_less(
 
 
 @pytest.mark.parametrize(
-    ("kernel", "recurrence", "alone", "taken"),
+    ("kernel", "recurrence", "mmas", "alone", "taken"),
     [
-        (SMALL, 99, 2.0, True),
-        (SMALL, 101, 2.0, False),
-        (SMALL, 101, 0.9, True),
-        ("pointers_16", 101, 1.0, False),
-        (SHORT, 101, 2.0, True),
+        (SMALL, 99, 2, 2.0, True),
+        (SMALL, 101, 2, 2.0, False),
+        (SMALL, 101, 1, 2.0, True),
+        (SMALL, 101, 2, 0.9, True),
+        ("pointers_16", 101, 2, 1.0, False),
+        (SHORT, 101, 2, 2.0, True),
     ],
 )
 @pytest.mark.parametrize("narrow", [True, False])
 def test_more_blocks_hide_nothing_where_iterations_wait_for_each_other(
-    monkeypatch: pytest.MonkeyPatch, kernel: str, recurrence: int, alone: float, taken: bool, narrow: bool
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    recurrence: int,
+    mmas: int,
+    alone: float,
+    taken: bool,
+    narrow: bool,
 ) -> None:
-    """Longer than for any unit, in a loop that is not known to be short: an iteration has to be shorter
-    itself, or no longer in threads that the kernel is written for."""
+    """Longer than for any unit, through several MMAs of a loop that is not known to be short: an iteration
+    has to be shorter itself, or no longer in threads that the kernel is written for."""
     first, other = _attempts(kernel)
 
     def limits(problem: Problem) -> Bounds:
-        return Bounds(ResourceBound("tensor", 100), RecurrenceBound(recurrence, ()))
+        (mma,) = (op.id for op in problem.operations if op.name in ("tt.dot", "ttng.warp_group_dot"))
+        return Bounds(ResourceBound("tensor", 100), RecurrenceBound(recurrence, (mma,) * mmas))
 
     def cycles(one: Attempt) -> float:
         return 1000.0 if one is first else 1000.0 * alone

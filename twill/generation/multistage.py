@@ -32,6 +32,7 @@ from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
 from twill.ir.schedule import WARPGROUP
 from twill.modulo.bounds import bounds
+from twill.ops.table import names
 from twill.simulate.predict import block_time, busy
 from twill.targets import target
 from twill.warp.copies import with_copies
@@ -49,6 +50,9 @@ busy, where both forms are predicted to keep one busy. (On an H200, kernels with
 the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, Triton's twelfth tutorial with
 16 rows 1.09 and 1.04, Mamba's _state_passing in float32 1.23 and 1.02, fla's sparse attention's top-k 1.47
 and 1.07, Sparse VideoGen's distances 1.58 and 0.99.)"""
+
+ALL_MMAS = frozenset(names("dot", "wgmma", "tensor_memory_mma"))
+"""Operations, of warps too."""
 
 FEWEST = 2
 """Groups of a schedule of which one computes: it and one that loads."""
@@ -130,12 +134,20 @@ def _waits_longer(other: Attempt, first: Attempt) -> bool:
 
 def recurrent(one: Attempt) -> bool:
     """Whether iterations of a loop that is not known to be short wait for each other longer than for any
-    unit, through MMAs and arithmetic. Such a loop walks along what other kernels divide among thread blocks
-    (a sequence), so that a grid has few of these. (On an H200, fla's chunk_delta_rule_fwd_h with unequal
-    sequences: five thread blocks of 64 threads on an SM, predicted 1.06 times as fast as two of 256, which
-    take 0.62 of the time for an iteration, are 0.68 times as fast.)"""
-    limits = (bounds(loop.problem) for loop in one.loops)
-    return not short_loops(one) and any(each.recurrence.value > each.resource.value for each in limits)
+    unit, through MMAs of which one needs the result of another. Such a loop walks along what other kernels
+    divide among thread blocks (a sequence, whose state it carries), so that a grid has few of these. (On an
+    H200, fla's chunk_delta_rule_fwd_h with unequal sequences: five thread blocks of 64 threads on an SM,
+    predicted 1.06 times as fast as two of 256, which take 0.62 of the time for an iteration, are 0.68 times
+    as fast.)"""
+    return not short_loops(one) and any(_through_mmas(loop.problem) for loop in one.loops)
+
+
+def _through_mmas(problem: Problem) -> bool:
+    """(The accumulator of attention is rescaled for one MMA: many blocks have such loops.)"""
+    limits = bounds(problem)
+    passed = (problem.operation(op).name for op in limits.recurrence.ops)
+    several = sum(name in ALL_MMAS for name in passed) > 1
+    return several and limits.recurrence.value > limits.resource.value
 
 
 def _of_blocks(one: Attempt) -> float:
