@@ -180,6 +180,20 @@ def test_loops_of_one_tile_in_flight_take_as_long_as_simulated(
     assert round(later) == (100 * TRIPS if counted else 0)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "blocks", "hidden"), [("bytewise", 2, True), ("bytewise", 1, False), ("gemm", 2, False)]
+)
+def test_thread_blocks_that_load_through_registers_stay(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, blocks: int, hidden: bool
+) -> None:
+    """Tiles in flight share the threads of one block, which have so many accesses at a time."""
+    monkeypatch.setattr(persistence, "gathers", lambda *_: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(persistence, "_keeps_up", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    made, (_, scheduled) = program(kernel), loops(kernel)
+    shared = replace(made, launch=replace(made.launch, blocks=blocks), by_tma=None)
+    assert persistence.hidden_better(shared, scheduled) == hidden
+
+
 def test_thread_blocks_that_no_launch_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     """More of them share an SM where TMA loads all tiles; that it can is known when the kernel is printed."""
     inputs = replace(GEMM, spec="tests/kernels/ttgir/clamped.sm90.ttgir", persistent=False)

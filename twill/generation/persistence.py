@@ -52,7 +52,15 @@ def open_to_it(made: Program, loops: Sequence[Scheduled]) -> bool:
 
 def hidden_better(made: Program, loops: Sequence[Scheduled]) -> bool:
     """Whether several thread blocks that share an SM hide what tiles in flight do not (see `faster`)."""
-    return made.resident_blocks > 1 and (gathers(made, loops) or not _keeps_up(made, loops))
+    if made.resident_blocks == 1:
+        return False
+    return gathers(made, loops) or _through_registers(made, loops) or not _keeps_up(made, loops)
+
+
+def _through_registers(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether threads load a tile through registers, each with as many accesses at a time as it has registers
+    for: tiles in flight share the threads of one thread block."""
+    return bool(with_copies(read(made.module, made.function), loops).through_registers)
 
 
 def _communicates(function: Function) -> bool:
