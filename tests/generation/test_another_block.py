@@ -251,6 +251,42 @@ def test_two_groups_that_fit_with_their_tiles_stay(monkeypatch: pytest.MonkeyPat
     assert len(tried) == 1
 
 
+@pytest.mark.parametrize(("idle", "passing", "tried"), [(1.15, True, 1), (1.05, True, 0), (1.15, False, 0)])
+@pytest.mark.parametrize("stated", [True, False])
+def test_groups_that_pass_tiles_keep_an_sm_less_busy_than_predicted(
+    monkeypatch: pytest.MonkeyPatch, idle: float, passing: bool, tried: int, stated: bool
+) -> None:
+    """One group is tried where the busiest unit waits a little, with the operations as they are stated for
+    one group, where these are others."""
+    first, given = of_two_groups(), list[Case]()
+    least = busy(first.loops[0])
+
+    def of_sm(one: Attempt) -> float:
+        return least * (idle if one is first else 1.0)
+
+    def nothing(*_: object) -> dict[int, float]:
+        return {}
+
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+    monkeypatch.setattr("twill.simulate.passing.passed", nothing)
+    if not passing:
+        monkeypatch.setattr("twill.simulate.passing.passing", nothing)
+
+    def fewer() -> tuple[Case, ...]:
+        (case,) = first.cases
+        return (replace(case, problem=replace(case.problem, operations=case.problem.operations[1:])),)
+
+    def attempt(found: Sequence[Case], room: int) -> Attempt:
+        given.extend(found)
+        return first if len(given) == 1 else replace(first, loops=first.loops)
+
+    best = fastest(first.cases, attempt, one_group=fewer if stated else None)
+    assert (best is not first) == bool(tried)
+    assert len(given) == 1 + tried
+    before = first.cases[0].problem.operations
+    assert all(one.problem.operations == before[stated:] for one in given[1:])
+
+
 @pytest.mark.parametrize(
     ("dots", "cycles", "times", "taken"),
     [(True, 1.0, 2, True), (True, 1.0, 1, True), (True, 1.01, 2, False), (False, 1.0, 2, False)],

@@ -476,6 +476,22 @@ def test_a_kernel_whose_overlap_is_wrong_has_none(monkeypatch: pytest.MonkeyPatc
     assert f"// {warning}" in made.cuda
 
 
+@pytest.mark.parametrize(("multistage", "tried"), [(None, True), (False, False)])
+def test_more_warps_load_for_themselves_where_all_that_hold_tiles_spill(
+    multistage: bool | None, tried: bool
+) -> None:
+    """Those that load take registers. They come behind more warps beside them."""
+    bands = generate(BANDS, OPTIONS)
+    options = replace(OPTIONS, lowering=replace(OPTIONS.lowering, multistage=multistage))
+    found = [
+        one.what for one in retries.retries(BANDS, options, bands, 1.0, lambda name, event: None, solved)
+    ]
+    assert ("8 warps that hold tiles and load" in found) == tried
+    assert not tried or found.index("8 warps that hold tiles") < found.index(
+        "8 warps that hold tiles and load"
+    )
+
+
 @pytest.mark.parametrize(
     ("kernel", "first"), [("matmul_bands", "8 warps that hold tiles"), ("chunked", "2 warp groups")]
 )

@@ -21,7 +21,7 @@ from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Case, Inputs, cases
 from twill.ir.problem import Problem
 from twill.ir.program import Program
-from twill.ir.schedule import Result
+from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound, Result
 from twill.launch.build import RUNTIME
 from twill.launch.describe import manifest
 from twill.simulate.check import check
@@ -43,6 +43,10 @@ def _attempts(kernel: str) -> tuple[Attempt, Attempt]:
     made = program(kernel), changed(kernel, Options(multistage=kernel != SEVERAL))
     first, other = (Attempt((), one, loops(kernel)[1], {}, {}) for one in made)
     return first, other
+
+
+def _cases(kernel: str) -> tuple[Case, ...]:
+    return tuple(cases(_inputs(kernel)))
 
 
 def _never(given: Sequence[Case]) -> Attempt:
@@ -86,7 +90,55 @@ def test_taken_where_both_keep_a_unit_busy_and_its_blocks_wait_less(
     monkeypatch.setattr(Attempt, "cycles", cycles)
     best = multistage(first, lambda given: other)
     assert (best is not first) == taken
-    assert ("100 and 150 without units that are always busy" in "".join(best.program.notes)) == taken
+    said = f"100 and {100 * RESERVE:.0f} without units that are always busy"
+    assert (said in "".join(best.program.notes)) == taken
+
+
+@pytest.mark.parametrize(
+    ("kernel", "recurrence", "mmas", "alone", "taken"),
+    [
+        (SMALL, 99, 2, 2.0, True),
+        (SMALL, 101, 2, 2.0, False),
+        (SMALL, 101, 1, 2.0, True),
+        (SMALL, 101, 2, 0.9, True),
+        ("pointers_16", 101, 2, 1.0, False),
+        (SHORT, 101, 2, 2.0, True),
+    ],
+)
+@pytest.mark.parametrize("narrow", [True, False])
+def test_more_blocks_hide_nothing_where_iterations_wait_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+    kernel: str,
+    recurrence: int,
+    mmas: int,
+    alone: float,
+    taken: bool,
+    narrow: bool,
+) -> None:
+    """Longer than for any unit, through several MMAs of a loop that is not known to be short: an iteration
+    has to be shorter itself, or no longer in threads that the kernel is written for."""
+    first, other = _attempts(kernel)
+
+    def limits(problem: Problem) -> Bounds:
+        (mma,) = (op.id for op in problem.operations if op.name in ("tt.dot", "ttng.warp_group_dot"))
+        return Bounds(ResourceBound("tensor", 100), RecurrenceBound(recurrence, (mma,) * mmas))
+
+    def cycles(one: Attempt) -> float:
+        return 1000.0 if one is first else 1000.0 * alone
+
+    def of_sm(one: Attempt) -> float:
+        return 1000.0 if one is first else 900.0
+
+    def block_time(made: Program, *_: object) -> float:
+        return 1e5 if made is first.program else 1.0
+
+    monkeypatch.setattr("twill.generation.multistage.bounds", limits)
+    monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
+    monkeypatch.setattr(Attempt, "cycles", cycles)
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+    written = (lambda: ()) if not narrow else (lambda: _cases(kernel))
+    as_fast_alone = narrow and alone == 1.0
+    assert (multistage(first, lambda given: other, written) is not first) == (taken or as_fast_alone)
 
 
 def test_each_short_loop_counts_its_own_iterations() -> None:

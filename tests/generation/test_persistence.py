@@ -22,7 +22,9 @@ from twill.ir.program import Program
 from twill.ir.schedule import Result
 from twill.ir.search import Options
 from twill.pipeline import Begun
+from twill.targets.cuda import tiled_form
 from twill.warp.plan import Options as Lowering
+from twill.warp.tiles_in_flight import TRIPS
 
 TTGIR = Path("examples/ttgir/gemm.sm90.ttgir")
 GEMM = Inputs(str(TTGIR), arch="sm90", persistent=None)
@@ -156,6 +158,52 @@ def test_thread_blocks_that_overlap_arithmetic_with_mmas_stay(
     assert by_tma is not None
     assert by_tma.blocks == 2
     assert walks(made) == walking
+
+
+@pytest.mark.parametrize(("tiles", "counted"), [(1, True), (2, False)])
+def test_loops_of_one_tile_in_flight_take_as_long_as_simulated(
+    monkeypatch: pytest.MonkeyPatch, tiles: int, counted: bool
+) -> None:
+    """The next tile hides nothing of it."""
+    made, (_, scheduled) = program("gemm"), loops("gemm")
+    monkeypatch.setattr(Program, "tiles_in_flight", tiles)
+    tile_time = persistence._persistent  # pyright: ignore[reportPrivateUsage]
+    predicted, before = persistence.predict, tile_time(made, scheduled)
+
+    def predict(made: Program, loops: Any) -> Any:
+        found = predicted(made, loops)
+        times = {path: replace(one, interval=one.interval + 100) for path, one in found.loops.items()}
+        return replace(found, loops=times)
+
+    monkeypatch.setattr(persistence, "predict", predict)
+    later = tile_time(made, scheduled) - before
+    assert round(later) == (100 * TRIPS if counted else 0)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "blocks", "hidden"), [("bytewise", 2, True), ("bytewise", 1, False), ("gemm", 2, False)]
+)
+def test_thread_blocks_that_load_through_registers_stay(
+    monkeypatch: pytest.MonkeyPatch, kernel: str, blocks: int, hidden: bool
+) -> None:
+    """Tiles in flight share the threads of one block, which have so many accesses at a time."""
+    monkeypatch.setattr(persistence, "gathers", lambda *_: False)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    monkeypatch.setattr(persistence, "_keeps_up", lambda *_: True)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    made, (_, scheduled) = program(kernel), loops(kernel)
+    shared = replace(made, launch=replace(made.launch, blocks=blocks), by_tma=None)
+    assert persistence.hidden_better(shared, scheduled) == hidden
+
+
+def test_thread_blocks_that_no_launch_has_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of them share an SM where TMA loads all tiles; that it can is known when the kernel is printed."""
+    inputs = replace(GEMM, spec="tests/kernels/ttgir/clamped.sm90.ttgir", persistent=False)
+    with_form = generate(inputs, OPTIONS).program
+    assert with_form.by_tma
+    assert tiled_form.launched_by_tma(with_form)
+    monkeypatch.setattr(tiled_form, "tiled_form", lambda _: None)  # pyright: ignore[reportUnknownLambdaType, reportUnknownArgumentType]
+    without = generate(inputs, OPTIONS).program
+    assert without.by_tma is None
+    assert without.resident_blocks == without.launch.blocks < with_form.resident_blocks
 
 
 def test_a_kernel_that_becomes_slower_without_spills_is_as_it_is_written(

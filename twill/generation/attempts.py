@@ -43,6 +43,13 @@ the bound with waits inside of the exponentials of attention (simulated)."""
 MOST_BLOCKS = Lowering().most_blocks
 """Thread blocks on an SM, unless fewer are given."""
 
+PASSES = 1.1
+"""How many times as long as its busiest unit a kernel takes whose groups pass tiles to each other, at least,
+where one group is tried in their place though the SM is hardly idle: the simulation knows little of what
+keeps such groups waiting. (On an H200, predicted and measured gains of one group in each thread block:
+gemlite's product with weights of 5 bits by 16 rows 1.24 and 2.7, aiter's batched product that quantizes its
+rows 1.20 and 1.24, vLLM's product of 4-bit weights with zeros 1.32 and 1.39.)"""
+
 UPDATES = "updates of accumulators in a group of their own"
 AHEAD = "other loads run ahead"
 DIVIDED = "waits inside of exponentials"
@@ -90,13 +97,21 @@ class Attempt:
         return shared_sm(self.intervals, self.program.resident_blocks, self.loops)
 
 
+OneGroup = Callable[[], Sequence[Case]]
+"""The loops as they are stated for one group that computes: operations that no other group may have are one,
+where the order of their parts would need more registers."""
+
 Solving = Callable[[Sequence[Case], int], Attempt]
 """Schedules loops and lowers them for so many thread blocks on an SM (`warp.plan.Options.room`). Raises
 TwillError."""
 
 
 def fastest(
-    found: Sequence[Case], attempt: Solving, slowest: float = inf, most_blocks: int = MOST_BLOCKS
+    found: Sequence[Case],
+    attempt: Solving,
+    slowest: float = inf,
+    most_blocks: int = MOST_BLOCKS,
+    one_group: OneGroup | None = None,
 ) -> Attempt:
     """The schedules whose program is predicted to be fastest: of every implementation, with a group of its
     own for updates of accumulators where other groups have too much to do, with waits inside of elementwise
@@ -135,7 +150,7 @@ def fastest(
         best = _faster(best, tuple(_implemented(case, name) for case in best[0].cases), attempt)
     if best[0] is not first:
         return _with_note(*best, alone, what)
-    return first if moved or names else _with_more_blocks(first, attempt, most_blocks)
+    return first if moved or names else _with_more_blocks(first, attempt, most_blocks, one_group)
 
 
 def _faster(
@@ -199,7 +214,9 @@ def _least_of_block(case: Case) -> float:
     return bounds(case.problem).value * case.problem.resolution.cycles_per_unit
 
 
-def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
+def _with_more_blocks(
+    first: Attempt, attempt: Solving, most: int, one_group: OneGroup | None = None
+) -> Attempt:
     """The attempt, or one whose schedules leave room on an SM for more thread blocks: with one group that
     computes in each, where groups that pass tiles to each other are late for that and it is predicted to be
     no slower; where one that waits is predicted to leave the SM idle, for another block, or for one for each
@@ -210,15 +227,16 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
         return first
     now = first.of_sm()
     alone = min(most, computing(first) * first.program.resident_blocks)
-    best = _without_passing(first, residency, now, attempt, alone)
+    apart = _Apart(first, residency, one_group, attempt, alone)
+    best = _without_passing(apart, now)
     if best[0] is first and not full and (trips := short(first)):
-        best = _without_division(first, residency, trips, attempt, alone)
+        best = _without_division(apart, trips)
     if best[0] is first and not full and leaves_idle(first, residency):
         best = (first, now / residency.idle)
         if another := _for_blocks(first, residency, first.program.resident_blocks + 1):
             best = _faster(best, another, attempt, Attempt.of_sm)
-        if best[0] is first:
-            best = _alone_in_fewer(first, residency, now, attempt, alone)
+    if best[0] is first and not full and divided_in_vain(first, residency):
+        best = _alone_in_fewer(apart, now)
     other, cycles = best
     if other is first:
         return first
@@ -229,38 +247,67 @@ def _with_more_blocks(first: Attempt, attempt: Solving, most: int) -> Attempt:
 
 def leaves_idle(one: Attempt, residency: Residency) -> bool:
     """Whether an SM is predicted to wait, rather than to have a unit that is always busy."""
+    return one.of_sm() > residency.idle * _busiest(one)
+
+
+def divided_in_vain(one: Attempt, residency: Residency) -> bool:
+    """Whether groups that divide the work of a thread block may gain less than it costs them: the SM waits,
+    more than a little where they pass no tiles to each other."""
+    from twill.simulate.passing import passing
+
+    late = one.of_sm() > PASSES * _busiest(one) and bool(passing(one.program, one.loops))
+    return late or leaves_idle(one, residency)
+
+
+def _busiest(one: Attempt) -> float:
+    """Machine cycles for which an iteration of each loop occupies the busiest unit of an SM."""
     from twill.simulate.predict import busy, shared
 
-    return one.of_sm() > residency.idle * shared(one.loops, list(map(busy, one.loops)))
+    return shared(one.loops, list(map(busy, one.loops)))
 
 
-def _alone_in_fewer(
-    first: Attempt, residency: Residency, now: float, attempt: Solving, most: int
-) -> tuple[Attempt, float]:
+@dataclass(frozen=True, slots=True, eq=False)
+class _Apart:
+    """What thread blocks are made from in each of which one group computes, instead of several."""
+
+    first: Attempt
+    residency: Residency
+    one_group: OneGroup | None
+    attempt: Solving
+    most: int
+    """Of them on an SM."""
+
+    def cases(self, blocks: int) -> tuple[Case, ...] | None:
+        """The loops with the limits of so many of them on an SM; None where no more than one group
+        computes."""
+        return _each_alone(self.first, self.residency, blocks, self.one_group)
+
+
+def _alone_in_fewer(apart: _Apart, now: float) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes and an SM is done sooner: of `most`
     blocks, or of half as many where these have no schedule, and so on. (On an H200, in place of one block of
     two to four groups: vLLM's attention over int4 pages 1.60 times as fast, its products of 4-bit weights
     with zeros 1.39, fla's intra-chunk products with low-rank decays 1.52.)"""
-    blocks = most
+    first, blocks = apart.first, apart.most
     while blocks >= max(1, first.program.resident_blocks):
-        alone = _each_alone(first, residency, blocks)
-        if alone and (found := _faster((first, now), alone, attempt, Attempt.of_sm, blocks))[0] is not first:
-            return found
+        if alone := apart.cases(blocks):
+            found = _faster((first, now), alone, apart.attempt, Attempt.of_sm, blocks)
+            if found[0] is not first:
+                return found
         blocks //= 2
     return first, now
 
 
-def _without_passing(
-    first: Attempt, residency: Residency, now: float, attempt: Solving, most: int
-) -> tuple[Attempt, float]:
+def _without_passing(apart: _Apart, now: float) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes, where groups fit the interval but for
     the register tiles that they pass to each other, or pass tiles though each of them waits for its own MMAs:
     `most` blocks, or fewer where these have no schedule, none slower than the attempt."""
+    first = apart.first
     least, wanted = first.program.resident_blocks, _late_by_passing(first) or _passes_for_nothing(first)
-    for blocks in range(most, least - 1, -1) if wanted else ():
-        if alone := _each_alone(first, residency, blocks):
+    for blocks in range(apart.most, least - 1, -1) if wanted else ():
+        if alone := apart.cases(blocks):
             try:
-                other = attempt(alone, blocks)
+                other = apart.attempt(alone, blocks)
             except TwillError:
                 continue
             return (other, other.of_sm()) if other.of_sm() <= now else (first, now)
@@ -279,17 +326,16 @@ def short_loops(first: Attempt) -> dict[int, int]:
     return trips if max(trips.values()) < SHORT else {}
 
 
-def _without_division(
-    first: Attempt, residency: Residency, trips: int, attempt: Solving, most: int
-) -> tuple[Attempt, float]:
+def _without_division(apart: _Apart, trips: int) -> tuple[Attempt, float]:
     """The attempt, or one in whose thread blocks one group computes, where an SM is predicted to be done with
     a block sooner so: groups that divide the work of a few iterations hardly overlap, and each is waited for
     at the begin and the end of a block."""
+    first = apart.first
     least, now = first.program.resident_blocks, _time_of_sm(first, trips)
-    for blocks in range(most, least - 1, -1):
-        if alone := _each_alone(first, residency, blocks):
+    for blocks in range(apart.most, least - 1, -1):
+        if alone := apart.cases(blocks):
             try:
-                other = attempt(alone, blocks)
+                other = apart.attempt(alone, blocks)
                 sooner = _time_of_sm(other, trips) < now
             except TwillError:
                 continue
@@ -347,7 +393,9 @@ def _for_blocks(first: Attempt, residency: Residency, blocks: int) -> tuple[Case
     return _limited(first, blocks, len(granted), registers)
 
 
-def _each_alone(first: Attempt, residency: Residency, blocks: int) -> tuple[Case, ...] | None:
+def _each_alone(
+    first: Attempt, residency: Residency, blocks: int, one_group: OneGroup | None
+) -> tuple[Case, ...] | None:
     """The loops with the limits of so many thread blocks on an SM, in each of which one group computes and
     one loads: with registers of which schedules use a part, as kernels do; None where no more than one
     computes."""
@@ -362,7 +410,19 @@ def _each_alone(first: Attempt, residency: Residency, blocks: int) -> tuple[Case
     step, threads = limits.register_step, 32 * max(group.warps for group in wide)
     own = (limits.registers_total // blocks - 128 * -(-loading // step) * step) // threads
     registers = int(own / residency.used) // step * step
-    return _limited(first, blocks, len(granted) - len(wide) + 1, registers)
+    cases = for_one_group(first, one_group)
+    return _limited(first, blocks, len(granted) - len(wide) + 1, registers, cases)
+
+
+def for_one_group(first: Attempt, one_group: OneGroup | None) -> tuple[Case, ...]:
+    """The loops of an attempt, those of other operations as they are stated for one group that computes."""
+    stated = one_group() if one_group else first.cases
+
+    def operations(case: Case) -> list[str]:
+        return [op.id for op in case.problem.operations]
+
+    pairs = zip(first.cases, stated, strict=True)
+    return tuple(other if operations(case) != operations(other) else case for case, other in pairs)
 
 
 def computing(first: Attempt) -> int:
@@ -375,10 +435,12 @@ def walks(first: Attempt) -> bool:
     return tile_loop(read(first.program.module, first.program.function), first.loops) is not None
 
 
-def _limited(first: Attempt, blocks: int, groups: int, registers: int) -> tuple[Case, ...]:
+def _limited(
+    first: Attempt, blocks: int, groups: int, registers: int, cases: Sequence[Case] | None = None
+) -> tuple[Case, ...]:
     """The loops with the limits of one of so many thread blocks on an SM."""
     machine = first.loops[0].machine
-    return tuple(limited(case, machine, blocks, groups, registers) for case in first.cases)
+    return tuple(limited(case, machine, blocks, groups, registers) for case in cases or first.cases)
 
 
 def _implemented(case: Case, name: str) -> Case:

@@ -8,7 +8,7 @@ has decided on is the only one of its kind.
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
+from functools import cache, partial
 from itertools import product
 from math import inf
 from time import monotonic
@@ -30,7 +30,7 @@ from twill.generation.generated import (
 from twill.generation.given import divided_waits, fitting, given, refuse_foreign
 from twill.generation.independent import independent
 from twill.generation.loop_nest import NoScheduleError
-from twill.generation.multistage import as_written, multistage
+from twill.generation.multistage import FEWEST, as_written, multistage
 from twill.generation.refusals import refusals
 from twill.generation.subtiles import COUNT, GAIN, better, divided, matching, note
 from twill.generation.subtiles import searched as of_both_forms
@@ -279,12 +279,16 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def storing(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, independent=True))
 
+    def one_group() -> Sequence[Case]:
+        several = stated.groups is None or stated.groups > FEWEST
+        return cases(replace(stated, groups=FEWEST)) if several else found
+
     if lowering.multistage:
         found = as_written(stated, found) or found
     one = (
         attempt(tuple(map(session.as_kept, found)), 1)
         if session.kept
-        else fastest(found, attempt, session.slowest, lowering.most_blocks)
+        else fastest(found, attempt, session.slowest, lowering.most_blocks, cache(one_group))
     )
     if not session.kept:
         with suppress(DefectError), _leaving_out(session, SCHEDULED):
@@ -292,7 +296,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     before = one
     if lowering.multistage is None and not session.kept:
         with suppress(DefectError), _leaving_out(session, LOADING):
-            one = multistage(one, loading, lambda: as_written(stated, found))
+            one = multistage(one, loading, lambda: as_written(stated, found), one_group)
     beaten = before if one is not before and one.cases == before.cases else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):
@@ -335,6 +339,7 @@ def _attempt(
     has no schedule or an operation cannot be lowered, and DefectError, which the session keeps, where the
     program is wrong."""
     from twill.generation.loop_nest import program
+    from twill.targets.cuda.tiled_form import launched_by_tma
     from twill.warp.validate import validate
 
     results = dict[str, Result]()
@@ -370,6 +375,8 @@ def _attempt(
     form = LOADING if lowering.multistage else STORING if lowering.independent else SCHEDULED
     with _leaving_out(session, form):
         made, loops = program(found, solve, lowering, observe, known)
+        if made.by_tma and not launched_by_tma(made):  # its slots are those of blocks that there will not be
+            made, loops = program(found, solve, replace(lowering, by_tma=False), observe, known)
         validate(made, loops[0].machine.limits)
         one = Attempt(tuple(found), made, loops, results, dumps)
         one.cycles()

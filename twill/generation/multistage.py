@@ -19,8 +19,10 @@ from twill.diagnostics import TwillError
 from twill.extract.dependence.build import graph
 from twill.generation.attempts import (
     Attempt,
+    OneGroup,
     computing,
-    leaves_idle,
+    divided_in_vain,
+    for_one_group,
     mmas_of_warps_alone,
     short_loops,
     walks,
@@ -29,6 +31,8 @@ from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
 from twill.ir.schedule import WARPGROUP
+from twill.modulo.bounds import bounds
+from twill.ops.table import names
 from twill.simulate.predict import block_time, busy
 from twill.targets import target
 from twill.warp.copies import with_copies
@@ -40,9 +44,15 @@ vLLM's maxsim 1.38 and 1.28, Mamba's _chunk_scan_bwd_dcb_kernel in tiles of 64 x
 chunk_gla_fwd_A_kernel_intra_sub_inter 1.05 and 1.30; Mamba's _bmm_chunk_bwd_kernel 1.00 and 1.11, vLLM's AWQ
 product with 16 rows 1.00 and 1.06, Mamba's _chunk_state_bwd_dx_kernel 1.00 and 0.97.)"""
 
-RESERVE = 1.5
-"""How many times as many warps have to wait for each other's latencies in the form without a group that
-loads, where both are predicted to keep a unit busy (estimate)."""
+RESERVE = 1.02
+"""How many times as long an iteration takes in the form with a group that loads, at least, were no unit ever
+busy, where both forms are predicted to keep one busy. (On an H200, kernels with MMAs of warps, this ratio and
+the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, Triton's twelfth tutorial with
+16 rows 1.09 and 1.04, fla's sparse attention's top-k 1.47 and 1.07; two that it makes no difference to, of
+1.00, are as fast as Triton's with that group.)"""
+
+ALL_MMAS = frozenset(names("dot", "wgmma", "tensor_memory_mma"))
+"""Operations, of warps too."""
 
 FEWEST = 2
 """Groups of a schedule of which one computes: it and one that loads."""
@@ -52,16 +62,19 @@ Lowering = Callable[[Sequence[Case]], Attempt]
 
 
 def multistage(
-    first: Attempt, attempt: Lowering, narrow: Callable[[], tuple[Case, ...] | None] = lambda: None
+    first: Attempt,
+    attempt: Lowering,
+    narrow: Callable[[], tuple[Case, ...] | None] = lambda: None,
+    one_group: OneGroup | None = None,
 ) -> Attempt:
     """The attempt, or the one whose group that computes loads too, with a note that has both predictions; of
     `narrow` loops always the latter, where it can be lowered."""
     machine = first.loops[0].machine
     if machine.residency is None or target(machine.arch).completion != "commit group" or walks(first):
         return first
-    if (written := narrow()) and (other := _narrow(written, attempt)):
+    if (written := narrow()) and (other := _narrow(written, attempt)) and not _waits_longer(other, first):
         return other
-    other = _loading(first, attempt)
+    other = _loading(first, attempt, one_group)
     if other is None:
         return first
     trips = short_loops(first)
@@ -78,19 +91,21 @@ def multistage(
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
 
 
-def _loading(first: Attempt, attempt: Lowering) -> Attempt | None:
+def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
-    groups compute, with those of one, if they leave an SM idle or threads copy what pages or rows are numbers
-    of: a group that copies has four warps that TMA would not need. None where it can not be lowered so."""
+    groups compute, with those of one, if they divide their work in vain or threads copy what pages or rows
+    are numbers of: a group that copies has four warps that TMA would not need. None where it can not be
+    lowered so."""
     machine = first.loops[0].machine
     try:
         return attempt(first.cases)
     except TwillError:
         if computing(first) < FEWEST or not machine.residency:
             return None
-    if not leaves_idle(first, machine.residency) and not _looks_up(first):
+    if not divided_in_vain(first, machine.residency) and not _looks_up(first):
         return None
-    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in first.cases)
+    stated = for_one_group(first, one_group)
+    alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in stated)
     try:
         return attempt(tuple(alone))
     except TwillError:
@@ -106,9 +121,33 @@ def _more_in_reserve(first: Attempt, other: Attempt, trips: Mapping[int, int]) -
     """Whether both forms keep a unit busy by their predictions, and thread blocks that load for themselves
     would clearly do so even if all took longer: MMAs of warps, which each warp waits for. (Those of a
     warpgroup, and loads of other warps, run beside what a group computes, so that it waits less.)"""
-    if trips or not mmas_of_warps_alone(first):
+    if trips or recurrent(first) or not mmas_of_warps_alone(first):
         return False
     return other.of_sm() <= first.of_sm() and RESERVE * _of_blocks(other) <= _of_blocks(first)
+
+
+def _waits_longer(other: Attempt, first: Attempt) -> bool:
+    """Whether an iteration that waits for the one before, rather than for units, takes clearly longer than in
+    the other form: what more thread blocks on an SM hide is nothing where a grid has few."""
+    return recurrent(first) and other.cycles() > CLEARLY * first.cycles()
+
+
+def recurrent(one: Attempt) -> bool:
+    """Whether iterations of a loop that is not known to be short wait for each other longer than for any
+    unit, through MMAs of which one needs the result of another. Such a loop walks along what other kernels
+    divide among thread blocks (a sequence, whose state it carries), so that a grid has few of these. (On an
+    H200, fla's chunk_delta_rule_fwd_h with unequal sequences: five thread blocks of 64 threads on an SM,
+    predicted 1.06 times as fast as two of 256, which take 0.62 of the time for an iteration, are 0.68 times
+    as fast.)"""
+    return not short_loops(one) and any(_through_mmas(loop.problem) for loop in one.loops)
+
+
+def _through_mmas(problem: Problem) -> bool:
+    """(The accumulator of attention is rescaled for one MMA: many blocks have such loops.)"""
+    limits = bounds(problem)
+    passed = (problem.operation(op).name for op in limits.recurrence.ops)
+    several = sum(name in ALL_MMAS for name in passed) > 1
+    return several and limits.recurrence.value > limits.resource.value
 
 
 def _of_blocks(one: Attempt) -> float:
@@ -171,8 +210,9 @@ def _ops(module: Module) -> list[tuple[int, str]]:
 
 def _time(one: Attempt, trips: Mapping[int, int]) -> float:
     """Predicted machine cycles of an SM for a thread block whose loops have so many iterations, until a unit
-    is always busy; for an iteration of each loop where these are not known, or not few."""
+    is always busy; for an iteration of each loop where these are not known, or not few, of a thread block
+    that has an SM for itself where iterations wait for each other."""
     if not trips:
-        return one.of_sm()
+        return one.cycles() if recurrent(one) else one.of_sm()
     least = sum(trips[loop.loop.op.index] * busy(loop) for loop in one.loops)
     return max(least, block_time(one.program, one.loops, trips) / one.program.resident_blocks)

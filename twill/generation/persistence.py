@@ -9,8 +9,9 @@ in fp8.
 """
 
 from collections.abc import Sequence
+from operator import mul
 
-from twill.ir.loop import Function, Op, Tensor
+from twill.ir.loop import Function, Op, Tensor, shares
 from twill.ir.program import Program
 from twill.ops.table import role
 from twill.simulate.predict import predict
@@ -51,7 +52,15 @@ def open_to_it(made: Program, loops: Sequence[Scheduled]) -> bool:
 
 def hidden_better(made: Program, loops: Sequence[Scheduled]) -> bool:
     """Whether several thread blocks that share an SM hide what tiles in flight do not (see `faster`)."""
-    return made.resident_blocks > 1 and (gathers(made, loops) or not _keeps_up(made, loops))
+    if made.resident_blocks == 1:
+        return False
+    return gathers(made, loops) or _through_registers(made, loops) or not _keeps_up(made, loops)
+
+
+def _through_registers(made: Program, loops: Sequence[Scheduled]) -> bool:
+    """Whether threads load a tile through registers, each with as many accesses at a time as it has registers
+    for: tiles in flight share the threads of one thread block."""
+    return bool(with_copies(read(made.module, made.function), loops).through_registers)
 
 
 def _communicates(function: Function) -> bool:
@@ -106,26 +115,38 @@ def kept_as_grid(made: Program, loops: Sequence[Scheduled], blocks: int, tiles: 
 
 
 def _persistent(made: Program, loops: Sequence[Scheduled]) -> float:
-    """Predicted machine cycles from tile to tile on an SM, for loops of TRIPS iterations."""
-    return tiles_in_flight.cycles(read(made.module, made.function), loops, made.tiles_in_flight)
+    """Predicted machine cycles from tile to tile on an SM, for loops of TRIPS iterations. Where one tile is
+    in flight, nothing hides that its loops take longer than scheduled."""
+    tiles = made.tiles_in_flight
+    late = _late(made, loops) if tiles == 1 else 0.0
+    return tiles_in_flight.cycles(read(made.module, made.function), loops, tiles) + late
 
 
 def _as_grid(made: Program, loops: Sequence[Scheduled]) -> float:
     """The same of thread blocks that share an SM: their begin and end overlap each other's, and nobody's
     loop."""
     busy = tiles_in_flight.busy(loops)
-    alone = tiles_in_flight.cycles(read(made.module, made.function), loops, 1)
+    alone = tiles_in_flight.cycles(read(made.module, made.function), loops, 1) + _late(made, loops)
     return busy + (alone - busy + loops[0].machine.loads.arrival) / made.resident_blocks
+
+
+def _late(made: Program, loops: Sequence[Scheduled]) -> float:
+    """Machine cycles by which TRIPS iterations of each loop, or their `shares` of these, take longer than
+    scheduled, as simulated."""
+    simulated = predict(made, loops).loops
+    over = [max(0.0, simulated[one.loop.path].interval - _scheduled(one)) for one in loops]
+    return tiles_in_flight.TRIPS * sum(map(mul, shares([one.loop for one in loops]), over))
 
 
 def _keeps_up(made: Program, loops: Sequence[Scheduled]) -> bool:
     """Whether one tile alone keeps its loops at their intervals, as simulated."""
     simulated = predict(made, loops).loops
-    return all(
-        simulated[one.loop.path].interval
-        <= KEPT_UP * one.solution.interval * one.problem.resolution.cycles_per_unit
-        for one in loops
-    )
+    return all(simulated[one.loop.path].interval <= KEPT_UP * _scheduled(one) for one in loops)
+
+
+def _scheduled(one: Scheduled) -> float:
+    """Machine cycles of an iteration of a loop by its schedule."""
+    return one.solution.interval * one.problem.resolution.cycles_per_unit
 
 
 def gathers(made: Program, loops: Sequence[Scheduled]) -> bool:

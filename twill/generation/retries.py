@@ -160,7 +160,8 @@ def retries(
         return
     if together and together.searches:
         yield together
-    yield from _coarser(inputs, made, making, SLOWER * before)
+    apart = options.lowering.multistage is None and inputs.groups is None
+    yield from _coarser(inputs, made, making, SLOWER * before, apart)
     yield from _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
     if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
         whole = making(replace(made.inputs, subtile=1))
@@ -191,9 +192,14 @@ def _with_source(made: Generated, warnings: Sequence[str], slowest: float) -> Ge
     return warned(made, *(one for one in warnings if one not in made.program.warnings))
 
 
-def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Iterator[Retry]:
+def _coarser(
+    inputs: Inputs, made: Generated, making: _Making, slowest: float, apart: bool
+) -> Iterator[Retry]:
     """With fewer thread blocks on an SM, more warps, both (as many warps of an SM hold tiles then), or fewer
-    warp groups: each thread has more registers, or less to hold."""
+    warp groups: each thread has more registers, or less to hold. More warps may load, too, where it is open
+    whether others do (`apart`): those take registers. (fla's backward pass of gated linear attention over
+    unequal sequences on an H200: eight warps that load for themselves, 198 registers and no spills, take 0.64
+    of the time of eight beside four that load, 168 registers and 360 bytes of spills.)"""
     blocks = [
         Retry(what, f"{what} at most", making(made.inputs, count), slowest)
         for count in _fewer_blocks(made)
@@ -204,17 +210,21 @@ def _coarser(inputs: Inputs, made: Generated, making: _Making, slowest: float) -
         for count in _fewer_groups(inputs, made)
         for what in [f"{count} warp groups"]
     ]
-    few, together = made.program.resident_blocks <= FEW_BLOCKS, _share_rows(made)
+    few, shared = made.program.resident_blocks <= FEW_BLOCKS, _share_rows(made)
     yield from () if few else blocks
-    yield from groups if together else ()
+    yield from groups if shared else ()
     if inputs.warps is None and made.subtile == 1 and made.program.module.num_warps < MORE_WARPS:
         what, wider = f"{MORE_WARPS} warps that hold tiles", replace(made.inputs, warps=MORE_WARPS)
         yield Retry(what, what, making(wider), slowest)
         if count := made.program.resident_blocks // 2:
             halved = f"{what}, {count} thread block{'s' if count > 1 else ''} on an SM"
             yield Retry(halved, f"{halved} at most", making(wider, count), slowest)
+        if apart and target(made.loops[0].machine.arch).completion == "commit group":
+            loading = f"{what} and load"
+            together = making(replace(wider, groups=LEAST_GROUPS), multistage=True)
+            yield Retry(loading, loading, together, slowest)
     yield from blocks if few else ()
-    yield from () if together else groups
+    yield from () if shared else groups
 
 
 def _share_rows(made: Generated) -> bool:

@@ -94,6 +94,8 @@ class Options:
     independent: bool | None = None
     """Warpgroups of the group that computes store tiles by themselves (`twill.warp.independent`); None: where
     that is predicted to be faster (`twill.generation.independent`)."""
+    by_tma: bool = True
+    """A launch may have more thread blocks on an SM where TMA can load all tiles (`Program.by_tma`)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -428,6 +430,8 @@ def _resident(
     else:
         memory, blocks = next(found, (alone, 1))
     by_tma, single = None, design.options.cluster == 1
+    if not design.options.by_tma:
+        return memory, blocks, None
     loading = (design.code, design.granted, alone.plans, machine)
     enough = enough_slots(machine, design.options.most)
     copies, slots = all_tiles(*loading), blocks * ahead(memory.plans, enough)

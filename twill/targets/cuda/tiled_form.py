@@ -80,6 +80,13 @@ def tiled_form(program: Program) -> TiledForm | None:
     return made if _alone(made, frozenset(changed)) else None
 
 
+def launched_by_tma(program: Program) -> bool:
+    """Whether the kernel with TMA is launched as the program's `by_tma` says: it may have no such form, as
+    which tiles TMA can load is known only when it is printed, or one whose groups load with all warps."""
+    form = tiled_form(program) if program.by_tma else None
+    return form is not None and form.program.launch is program.by_tma
+
+
 def _beside(program: Program, load: TiledLoad) -> bool:
     """Whether one thread starts a load while others copy the rest of a slot: of no tile that may lie outside
     of its map, and of none whose lines are short."""
