@@ -86,6 +86,7 @@ def threads_copied(name: str) -> str:
 
 
 _RUNTIME = """
+add_element add_neighbours add_pair add_words
 AlternatelyFilled
 Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
