@@ -21,8 +21,19 @@ from twill.ops.table import role
 from twill.warp.dataflow import EFFECTS, NOTHING
 
 _STAYING: frozenset[Role] = frozenset(
-    {"assert", "descriptor", "tensor_map", "tma_load", "wgmma", "tensor_memory_mma", "tensor_memory_alloc"}
-    | {"tensor_memory_store", "tensor_memory_load", "for", "while"}
+    {
+        "assert",
+        "descriptor",
+        "tensor_map",
+        "tma_load",
+        "wgmma",
+        "tensor_memory_mma",
+        "tensor_memory_alloc",
+        "tensor_memory_store",
+        "tensor_memory_load",
+        "for",
+        "while",
+    }
 )
 _WAITING: frozenset[Role] = frozenset({"pointer_load", "layout", "reduce", "scan", "dot", "alloc"})
 """What waits for global memory, for other threads or for what was loaded before."""
