@@ -76,8 +76,8 @@ def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
 
 
 def first_loads(emitter: Emitter, it: Pipelined) -> list[str]:
-    """Before a loop: the first loads of a group that reads what it loads, to all slots. The numbers of rows are
-    loaded for all of these at once: each would be waited for behind the copies of the slot before."""
+    """Before a loop: the first loads of a group that reads what it loads, to all slots. The numbers of rows
+    are loaded for all of these at once: each would be waited for behind the copies of the slot before."""
     most = max((one.slots for one in it.filled), default=0)
     begun, lines = list[str](), list[str]()
     for number, one in enumerate(it.filled):
