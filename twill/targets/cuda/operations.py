@@ -50,7 +50,7 @@ from twill.targets.cuda.register_tiles import (
 )
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
-from twill.targets.cuda.stores import vector_load, vector_store
+from twill.targets.cuda.stores import uniform, vector_load, vector_store
 from twill.targets.cuda.through_shared import convert
 from twill.targets.cuda.views import VIEWS
 
@@ -335,18 +335,21 @@ def _store(scope: Scope, op: Op) -> None:
     if not isinstance(value.type, Tensor):
         scope.lines.append(f"if (thread.leader) *{scope.scalar(op.operands[0])} = {scope.scalar(value)};")
         return
-    if (several := vector_store(scope, op)) is not None:
-        scope.lines += several
-        return
-    form = scope.layout(value.type)
+    stored = vector_store(scope, op) or _stored(scope, op, value.type)
+    if conditions := uniform(scope, op.operands[2:]):
+        stored = [f"if ({' && '.join(conditions)}) {{", *(f"    {line}" for line in stored), "}"]
+    scope.lines += stored
+
+
+def _stored(scope: Scope, op: Op, kind: Tensor) -> list[str]:
+    form = scope.layout(kind)
     if isinstance(form, Spread):
-        scope.lines += linear_store(scope, op, form)
-        return
+        return linear_store(scope, op, form)
     one = point(form, "i_")
-    target, source = scope.elements(op.operands[0])(one), as_stored(value.type, scope.elements(value), one)
+    target, source = scope.elements(op.operands[0])(one), as_stored(kind, scope.elements(op.operands[1]), one)
     masked = [scope.elements(mask)(one) for mask in op.operands[2:]]
-    scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
-    scope.lines.append(f"    {guard(once(form), *masked)}*{target} = {source};")
+    loop = f"for (int i_ = 0; i_ < {form.registers}; ++i_)"
+    return [UNROLL, loop, f"    {guard(once(form), *masked)}*{target} = {source};"]
 
 
 def _read(program: Program) -> frozenset[int]:

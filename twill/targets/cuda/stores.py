@@ -9,7 +9,7 @@ consecutive but not known to be aligned (a base or stride that the kernel loads)
 as its address allows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -64,6 +64,24 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
     except ValueError:
         return None
     return None
+
+
+def uniform(scope: Scope, masks: Sequence[Value]) -> list[str]:
+    """Conditions on scalars that masks join: of a branch that became a mask. Where one does not hold, no
+    thread looks at what the other conditions need, which may have to be loaded."""
+    found = [text for mask in masks for text in _scalars(scope, mask)]
+    return list(dict.fromkeys(found))
+
+
+def _scalars(scope: Scope, mask: Value) -> Iterator[str]:
+    maker = scope.program.op(mask.producer) if mask.producer is not None else None
+    if maker is None:
+        return
+    if maker.name == "arith.andi" or role(maker) in ("broadcast", "expand", "layout"):
+        for value in maker.operands:
+            yield from _scalars(scope, value)
+    elif role(maker) == "splat" and not isinstance(maker.operands[0].type, Tensor):
+        yield scope.scalar(maker.operands[0])
 
 
 def adds(op: Op) -> bool:
