@@ -499,13 +499,3 @@ def test_one_warp_loads_where_it_starts_tma_and_copies_vectors_alone(kernel: str
     (loading,) = (group for group in (form.program if form else made).groups if group.only_moves)
     assert any(channel.filled_by == "cp_async" for channel in made.channels)
     assert loading.warps == warps
-
-
-@pytest.mark.parametrize(("kernel", "tensor"), [("gram", "x_12"), ("balanced", "x_19")])
-def test_rows_that_several_warps_have_begin_in_different_banks(kernel: str, tensor: str) -> None:
-    """16 rows of 128 bytes, which two warps or four read side by side: without a pattern the eight rows of a
-    matrix lie in the same banks, and no matrices are read."""
-    (found,) = (one for channel in program(kernel).channels for one in channel.tensors if one.name == tensor)
-    assert found.shape[0] == 16
-    assert found.encoding == NvmmaShared(128, False, 16, False)
-    assert "shared_at<__nv_bfloat16>" not in source(program(kernel))
