@@ -2,7 +2,7 @@
 
 import pytest
 
-from twill.targets.cuda.bank_conflicts import Exchange, exchange, swizzle, wavefronts
+from twill.targets.cuda.bank_conflicts import Exchange, exchange, passes, swizzle, wavefronts
 
 
 def test_pairs_of_floats_need_two_passes_and_no_more() -> None:
@@ -27,3 +27,10 @@ def test_the_swizzle_moves_chunks_within_a_line(width: int, chunks: int) -> None
         for chunk in range(chunks):
             moved = chunk ^ (row * width // 128 % chunks)
             assert swizzle(width, row * width + chunk * 16) == row * width + moved * 16
+
+
+def test_passes_are_counted_by_the_words_of_a_bank() -> None:
+    assert passes(4, [4 * lane for lane in range(32)]) == 1
+    assert passes(16, [16 * lane for lane in range(32)]) == 4
+    assert passes(2, [128 * (lane % 4) + 2 * (lane // 4) for lane in range(32)]) == 4
+    assert passes(4, [0] * 32) == 1

@@ -255,3 +255,20 @@ def test_slots_are_as_many_as_stay_in_cache() -> None:
     )
     counts = [slots_in_cache([plan], machine, blocks) for blocks in (1, 4, 10, 32)]
     assert counts == [machine.residency.in_flight // (8192 * blocks) for blocks in (1, 4, 10)] + [2]
+
+
+def test_tiles_before_the_loop_are_loaded_behind_its_first_loads() -> None:
+    """They would be waited for, and passed on among warps, before a loop of few iterations begins to load."""
+    text = target("sm90").source(changed(BESIDE, MULTISTAGE))
+    first, tile = text.index("// copy y_62_weights_65"), text.rindex("// load.x_28")
+    assert first < tile < text.index("consumer_wait(", first)
+
+
+@pytest.mark.parametrize("kernel", [LOOKED_UP, BESIDE])
+def test_the_numbers_of_all_first_slots_are_loaded_at_once(kernel: str) -> None:
+    """Else those of a slot would be waited for behind the copies to the slot before. (Their values are checked
+    above, by the PTX.)"""
+    text = target("sm90").source(changed(kernel, MULTISTAGE))
+    loaded = text.index("_first0_[i] = ")
+    assert "#pragma unroll\n" in text[text.rindex("#pragma", 0, loaded) : loaded]
+    assert loaded < text.index("cp_async<")

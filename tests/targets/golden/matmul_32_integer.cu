@@ -101,17 +101,18 @@ matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gri
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 18432 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_3, i_ * 2);
+            for (int i_ = 0; i_ < 16; ++i_)
+                shared_at<int32_t>(memory + 18432 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = int32_t(acc_3[((i_ & 15))]);
             named_barrier_sync(group_1_barrier, 128);
-            int32_t read_4[16];
-            const uint32_t read_4_at = memory + 18432;
+            int32_t read_5[16];
+            const uint32_t read_5_at = memory + 18432;
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_)
+                read_5[i_] = shared_at<int32_t>(read_5_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
+            named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int p = 0; p < 8; ++p)
-                load_shared(read_4_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_4[2 * p], read_4[2 * p + 1]);
-            named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int p = 0; p < 8; ++p)
-                store_shared(memory + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? read_4[2 * (p ^ 4)] : read_4[2 * p], thread.row % 2 ? read_4[2 * (p ^ 4) + 1] : read_4[2 * p + 1]);
+                store_shared(memory + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? read_5[2 * (p ^ 4)] : read_5[2 * p], thread.row % 2 ? read_5[2 * (p ^ 4) + 1] : read_5[2 * p + 1]);
             fence_async_shared();
             named_barrier_sync(group_1_barrier, 128);
             if (thread.leader) {

@@ -193,15 +193,16 @@ nearest_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             for (int i_ = 0; i_ < 16; ++i_) subf_28_[i_] = (acc_2[((i_ & 15))] - reduce_8_0[(((i_ >> 1) & 1) + ((i_ >> 3) & 1) * 2)]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 36864 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), subf_28_, i_ * 2);
+            for (int i_ = 0; i_ < 16; ++i_)
+                shared_at<float>(memory + 36864 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = float(subf_28_[((i_ & 15))]);
             named_barrier_sync(group_1_barrier, 128);
-            float read_88[16];
-            const uint32_t read_88_at = memory + 36864;
+            float read_89[16];
+            const uint32_t read_89_at = memory + 36864;
             #pragma unroll
-            for (int p = 0; p < 8; ++p)
-                load_shared(read_88_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_88[2 * p], read_88[2 * p + 1]);
+            for (int i_ = 0; i_ < 16; ++i_)
+                read_89[i_] = shared_at<float>(read_89_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) convert_layout_29[i_] = read_88[i_];
+            for (int i_ = 0; i_ < 16; ++i_) convert_layout_29[i_] = read_89[i_];
         }
         // store (tests/kernels/ttgir/nearest_32.sm90.ttgir:80:5)
         {

@@ -235,15 +235,16 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_12, i_ * 2);
+            for (int i_ = 0; i_ < 16; ++i_)
+                shared_at<float>(memory + 40960 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = float(acc_12[((i_ & 15))]);
             named_barrier_sync(group_1_barrier, 128);
-            float read_4[16];
-            const uint32_t read_4_at = memory + 40960;
+            float read_5[16];
+            const uint32_t read_5_at = memory + 40960;
             #pragma unroll
-            for (int p = 0; p < 8; ++p)
-                load_shared(read_4_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_4[2 * p], read_4[2 * p + 1]);
+            for (int i_ = 0; i_ < 16; ++i_)
+                read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
+            for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_5[i_];
         }
         // store (tests/kernels/ttgir/overturned.sm90.ttgir:70:5)
         {
@@ -494,15 +495,16 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 40960 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_12, i_ * 2);
+            for (int i_ = 0; i_ < 16; ++i_)
+                shared_at<float>(memory + 40960 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = float(acc_12[((i_ & 15))]);
             named_barrier_sync(group_1_barrier, 128);
-            float read_4[16];
-            const uint32_t read_4_at = memory + 40960;
+            float read_5[16];
+            const uint32_t read_5_at = memory + 40960;
             #pragma unroll
-            for (int p = 0; p < 8; ++p)
-                load_shared(read_4_at + thread.row / 32 * 4096 + p / 8 * 4096 + p % 2 * 1024 + (swizzle<128>((thread.row % 32) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_4[2 * p], read_4[2 * p + 1]);
+            for (int i_ = 0; i_ < 16; ++i_)
+                read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_4[i_];
+            for (int i_ = 0; i_ < 16; ++i_) convert_layout_12[i_] = read_5[i_];
         }
         // store (tests/kernels/ttgir/overturned.sm90.ttgir:70:5)
         {

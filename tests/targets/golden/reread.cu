@@ -380,16 +380,18 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) v_p_[i_ / 4][i_ % 4] = pack_f16(s[2 * i_], s[2 * i_ + 1]);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t written_4[16];
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+            for (int i_ = 0; i_ < 16; ++i_) written_4[i_] = halves(half_of(v_p_[(((2 * i_) & 31)) / 8][(((2 * i_) & 31)) / 2 % 4], (((2 * i_) & 31)) % 2), half_of(v_p_[(((2 * i_ + 1) & 31)) / 8][(((2 * i_ + 1) & 31)) / 2 % 4], (((2 * i_ + 1) & 31)) % 2));
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 98304 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 % 128), written_4, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_8[4][4];
-            const uint32_t read_8_at = memory + 98304;
+            uint32_t read_10[4][4];
+            const uint32_t read_10_at = memory + 98304;
             #pragma unroll
-            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_8[j], read_8_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+            for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_10[i_], 0, read_10_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
+            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_10[i_ / 4][i_ % 4];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;
@@ -955,16 +957,18 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_) v_p_[i_ / 4][i_ % 4] = pack_f16(s[2 * i_], s[2 * i_ + 1]);
             named_barrier_sync(group_1_barrier, 128);
+            uint32_t written_4[16];
             #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_)
-                shared_at<__half>(memory + 98304 + (((i_ >> 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 2 % 128))) = __half(unpack_f16(v_p_[((i_ & 31)) / 8][((i_ & 31)) / 2 % 4], ((i_ & 31)) % 2));
+            for (int i_ = 0; i_ < 16; ++i_) written_4[i_] = halves(half_of(v_p_[(((2 * i_) & 31)) / 8][(((2 * i_) & 31)) / 2 % 4], (((2 * i_) & 31)) % 2), half_of(v_p_[(((2 * i_ + 1) & 31)) / 8][(((2 * i_ + 1) & 31)) / 2 % 4], (((2 * i_ + 1) & 31)) % 2));
+            #pragma unroll
+            for (int i_ = 0; i_ < 16; ++i_) store_elements<1>(memory + 98304 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 / 128 * 8192 + ((thread.lane & 3) * 2) * 2 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 2 % 128), written_4, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
-            uint32_t read_8[4][4];
-            const uint32_t read_8_at = memory + 98304;
+            uint32_t read_10[4][4];
+            const uint32_t read_10_at = memory + 98304;
             #pragma unroll
-            for (int j = 0; j < 4; ++j) ldmatrix_x4(read_8[j], read_8_at + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32));
+            for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_10[i_], 0, read_10_at + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((i_ & 3) * 16) * 128 + (swizzle<128>(((thread.lane & 7) + ((thread.lane >> 4) & 1) * 8) * 128 + (((thread.lane >> 3) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_8[i_ / 4][i_ % 4];
+            for (int i_ = 0; i_ < 16; ++i_) p_22[i_ / 4][i_ % 4] = read_10[i_ / 4][i_ % 4];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 32; ++i_) twill_once0_arg0[i_] = 0.0f;

@@ -100,8 +100,13 @@ split_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_cons
         {
             __threadfence();
             #pragma unroll
-            for (int i_ = 0; i_ < 64; ++i_)
-                if ((((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) < M) & ((muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) < N))) atomicAdd(((c + ((muli_1 + int32_t(thread.row + 8 * (i_ / 2 % 2))) * N)) + (muli_3 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2))), convert_layout_30[i_]);
+            for (int b_ = 0; b_ < 16; b_ += 4) {
+                uint32_t words_[4][4];
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) exchange_pairs<float>(words_[g_ - b_], convert_layout_30[(g_ / 2 * 8 + g_ % 2 * 2)], convert_layout_30[(g_ / 2 * 8 + g_ % 2 * 2 + 1)], convert_layout_30[(g_ / 2 * 8 + g_ % 2 * 2 + 4)], convert_layout_30[(g_ / 2 * 8 + g_ % 2 * 2 + 5)]);
+                #pragma unroll
+                for (int g_ = b_; g_ < b_ + 4; ++g_) add_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * N)) + (muli_3 + int32_t(g_ / 2 % 8 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4))), words_[g_ - b_], (((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) < M) & ((muli_3 + int32_t(g_ / 2 % 8 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)) < N)));
+            }
         }
     }
     if (warp_index() - 8 < 4) {

@@ -29,6 +29,11 @@ def execute(scope: Scope, op: Op, word: str, operands: Sequence[Value], masks: S
         _scalar(scope, op, word, operands, masks, ordered=ordered)
 
 
+def adds_neighbours(kind: str, tile: Tensor) -> bool:
+    """Whether an operation exists that adds several neighbours (PTX ISA, red)."""
+    return kind == "fadd" and c_type(tile) in ("__half", "__nv_bfloat16", "float")
+
+
 def released(scope: Scope, op: Op, *, together: bool) -> list[str]:
     """What stands before an operation that releases: what each thread has written is complete, or
     (`together`) what the group has written."""

@@ -7,7 +7,7 @@ capability 5.x and later, shared memory).
 """
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 
 BANKS, WORD, LANES = 32, 4, 32
@@ -44,6 +44,20 @@ def wavefronts(width: int, size: int, how: Exchange) -> int:
         max(Counter(bank for lane in half for bank in _banks(lane, width, size, how)).values())
         for half in halves
     )
+
+
+def passes(bytes: int, places: Sequence[int]) -> int:
+    """How many passes an access of `bytes` at the place of each lane takes: as many bytes at once as all
+    banks have, of lanes one behind the other. Lanes that read one word meet in no conflict."""
+    active = min(LANES, BANKS * WORD // max(bytes, WORD))
+    groups = (places[first : first + active] for first in range(0, LANES, active))
+    return sum(
+        _conflicts({(at + byte) // WORD for at in own for byte in range(0, bytes, WORD)}) for own in groups
+    )
+
+
+def _conflicts(words: Set[int]) -> int:
+    return max(Counter(word % BANKS for word in words).values())
 
 
 def _banks(lane: int, width: int, size: int, how: Exchange) -> Iterator[int]:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from math import prod
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import Op, Tensor, Type
+from twill.ir.loop import Op, Scalar, Tensor, Type
 from twill.ir.operands import Iteration, Register
 from twill.ir.program import Program
 from twill.ops.c import c_type
@@ -82,7 +82,7 @@ def written(type: Tensor, name: str, elements: Elements, span: ColumnRange = WHO
     return [UNROLL, f"{loop} {name}[i_] = {cast(type, elements(point(form, 'i_')))};"]
 
 
-def _same_words(tile: Held, form: Fragment | Spread, pack: str) -> bool:
+def _same_words(tile: Held, form: Fragment | Spread, pack: str | None) -> bool:
     """Whether each word of a tile is one of `form`."""
     layout = tile.layout
     alike = layout.alike(form) if isinstance(layout, Fragment) else layout == form
@@ -169,14 +169,16 @@ def _spread_by_thread(type: Tensor, form: Spread, address: str) -> Elements | No
 
 @dataclass(frozen=True, slots=True)
 class ThreadWords:
-    """A tile of 16-bit elements that lies in shared memory as threads hold it: words of two elements, `unit`
-    of them in one access, those of a warp beside each other (no bank conflicts). Accumulators keep their
-    words in rows of four."""
+    """A tile of elements of 16 bits or 8 that lies in shared memory as threads hold it: words of two elements
+    or bytes, `unit` of them in one access, those of a warp beside each other (no bank conflicts).
+    Accumulators keep their words in rows of four."""
 
     words: int
     unit: int
     threads: int
     rows: bool
+    size: int = 4
+    """Bytes of a word."""
 
     def read(self, name: str, address: str) -> list[str]:
         return self._each(f"load_elements<{self.unit}>({self._own(name)}, {self._at(address)});")
@@ -188,7 +190,7 @@ class ThreadWords:
         return f"{name}[i_], 0" if self.rows else f"{name}, i_ * {self.unit}"
 
     def _at(self, address: str) -> str:
-        return f"{address} + (i_ * {self.threads} + thread.index) * {4 * self.unit}"
+        return f"{address} + (i_ * {self.threads} + thread.index) * {self.size * self.unit}"
 
     def _each(self, body: str) -> list[str]:
         return [UNROLL, f"for (int i_ = 0; i_ < {self.words // self.unit}; ++i_) {body}"]
@@ -201,15 +203,20 @@ def thread_words(type: Tensor) -> ThreadWords | None:
     threads = (
         32 * form.down * form.across if isinstance(form, Fragment) else 1 << len((*form.lane, *form.warp))
     )
-    if not packed(type) or 2 * words * threads != prod(type.shape) or (rows and words % 4):
+    if 2 * words * threads != prod(type.shape):
         return None
-    return ThreadWords(words, next(unit for unit in (4, 2, 1) if words % unit == 0), threads, rows)
+    if not packed(type) and type.dtype == Scalar("i8") and words % 2 == 0:
+        unit = next(unit for unit in (16, 8, 4) if form.registers % unit == 0)
+        return ThreadWords(form.registers, unit, threads, rows=False, size=1)
+    if not packed(type) or (rows and words % 4):
+        return None
+    unit = next(unit for unit in (4, 2, 1) if words % unit == 0)
+    return ThreadWords(words, unit, threads, rows, size=bits(type.dtype) // 4)
 
 
 def word_array(type: Tensor, elements: Elements, name: str) -> tuple[list[str], str]:
     """What makes the array of words of a packed tile, and its name: `name` where there is none yet."""
     form, pack = holding(type), packed(type)
-    assert pack
     if isinstance(elements, Held) and _same_words(elements, form, pack):
         return [], elements.name
     return [declaration(type, name), *written(type, name, elements)], name

@@ -1,8 +1,8 @@
-"""Stores through pointers of tiles in a linear layout.
+"""Stores through pointers of tiles in a linear layout, and atomic additions.
 
-Takes a store and the layout of its tile; gives C. Neighbours that a thread holds in consecutive registers go
-together where their pointers and masks belong together. Where comparisons with bounds hold for the whole
-tile, which one comparison of scalars says, no access looks at them.
+Takes a store or addition and the layout of its tile; gives C. Neighbours that a thread holds in consecutive
+registers go together where their pointers and masks belong together. Where comparisons with bounds hold for
+the whole tile, which one comparison of scalars says, no store looks at them.
 """
 
 from collections.abc import Sequence
@@ -38,6 +38,21 @@ def linear_store(scope: Scope, op: Op, form: Spread) -> list[str]:
     return [f"if ({joined(whole)}) {{", *inner, "}"]
 
 
+def linear_addition(scope: Scope, op: Op, form: Spread) -> list[str] | None:
+    """The atomic addition of a tile that lies so, neighbours together; None where they do not belong
+    together. Their conditions are part of the operations, which overlap."""
+    many, source = _in_registers(scope, op, form)
+    if source is None:
+        return None
+    one = form.point(f"(i_ * {many})")
+    masked = (scope.elements(mask)(one) for mask in op.operands[2:])
+    words = many // 2 if source.pack else many
+    conditions = joined([each for each in (once(form), *masked) if each != "true"] or ["true"])
+    target = scope.elements(op.operands[0])(one)
+    added = f"add_neighbours<{words}>({target}, {source.name}, i_ * {words}, {conditions});"
+    return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {added}"]
+
+
 def _loop(count: int, stored: str, *conditions: str) -> list[str]:
     """All accesses, each under these conditions."""
     return [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_)", f"    {guard(*conditions)}{stored}"]
@@ -55,16 +70,26 @@ def _whole(scope: Scope, masks: Sequence[Value]) -> list[str]:
 def _access(scope: Scope, op: Op, form: Spread) -> tuple[int, str]:
     """The neighbours that one access stores, and the statement of access `i_`."""
     pointers, value = op.operands[:2]
-    assert isinstance(value.type, Tensor)
+    many, source = _in_registers(scope, op, form)
+    if source is None:
+        one = form.point("i_")
+        stored = as_stored(value.type, scope.elements(value), one)
+        return 1, f"*{scope.elements(pointers)(one)} = {stored};"
+    words = many // 2 if source.pack else many
+    target = scope.elements(pointers)(form.point(f"(i_ * {many})"))
+    return many, f"store_neighbours<{words}>({target}, {source.name}, i_ * {words});"
+
+
+def _in_registers(scope: Scope, op: Op, form: Spread) -> tuple[int, Held | None]:
+    """The neighbours that one access moves, and the registers that hold them side by side; none where they
+    are moved one by one."""
+    value = op.operands[1]
     many, source = _together(scope, op, form), scope.elements(value)
     if many > 1 and not _in_place(source, form):
         source = scope.kept(value, source)
     if many == 1 or not isinstance(source, Held) or not _in_place(source, form):
-        one = form.point("i_")
-        return 1, f"*{scope.elements(pointers)(one)} = {as_stored(value.type, source, one)};"
-    words = many // 2 if source.pack else many
-    target = scope.elements(pointers)(form.point(f"(i_ * {many})"))
-    return many, f"store_neighbours<{words}>({target}, {source.name}, i_ * {words});"
+        return 1, None
+    return many, source
 
 
 def _together(scope: Scope, op: Op, form: Spread) -> int:

@@ -86,12 +86,13 @@ def threads_copied(name: str) -> str:
 
 
 _RUNTIME = """
+add_element add_neighbours add_pair add_words
 AlternatelyFilled
 Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
 OperandType
 ScaleType SumType TensorMapKey TensorMapMemory ThreadCoordinates TileCounter Whole absolute advanced
-allow_shared_memory await_reads bitcast both bulk_load
+allow_shared_memory await_reads bitcast both both_bytes bulk_load
 clobber cluster_rank cluster_sync count_leading_zeros count_ones count_trailing_zeros cp_async
 cp_async_arrive cp_async_arrive_too cp_async_or cp_async_wait descriptor_advance divide divide_ceiling
 divide_floor

@@ -31,7 +31,7 @@ from twill.targets.cuda.elements import guard, once, refuse, written
 from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import plus, times
 from twill.targets.cuda.fragments import Fragment, holding, staged, together
-from twill.targets.cuda.linear_stores import linear_store
+from twill.targets.cuda.linear_stores import linear_addition, linear_store
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.polynomial_parts import divided
 from twill.targets.cuda.register_tiles import (
@@ -50,7 +50,7 @@ from twill.targets.cuda.register_tiles import (
 )
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
-from twill.targets.cuda.stores import vector_load, vector_store
+from twill.targets.cuda.stores import uniform, vector_load, vector_store
 from twill.targets.cuda.through_shared import convert
 from twill.targets.cuda.views import VIEWS
 
@@ -236,13 +236,30 @@ def _atomic(scope: Scope, op: Op) -> None:
         called = atomics.call(op, word, c_type(value.type), scope.scalar(pointers), [source])
         scope.lines.append(f"if (thread.leader{mask}) {called};")
         return
+    if atomics.adds_neighbours(kind, value.type) and (several := _added(scope, op)) is not None:
+        scope.lines += several
+        return
     form = scope.layout(value.type)
     one = point(form, "i_")
-    masked = [scope.elements(each)(one) for each in masks]
+    conditions = [once(form), *(scope.elements(each)(one) for each in masks)]
     target, source = scope.elements(pointers)(one), cast(value.type, scope.elements(value)(one))
     scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
+    if kind == "fadd" and c_type(value.type) in ("__half", "__nv_bfloat16"):
+        holds = " && ".join(each for each in conditions if each != "true") or "true"
+        scope.lines.append(f"    add_element<{c_type(value.type)}>({target}, {source}, {holds});")
+        return
     called = atomics.call(op, word, c_type(value.type), target, [source])
-    scope.lines.append(f"    {guard(once(form), *masked)}{called};")
+    scope.lines.append(f"    {guard(*conditions)}{called};")
+
+
+def _added(scope: Scope, op: Op) -> list[str] | None:
+    """Several neighbours in one atomic addition, if they belong together."""
+    if (several := vector_store(scope, op)) is not None:
+        return several
+    kind = op.operands[1].type
+    assert isinstance(kind, Tensor)
+    form = scope.layout(kind)
+    return linear_addition(scope, op, form) if isinstance(form, Spread) else None
 
 
 def _exchange(scope: Scope, op: Op) -> None:
@@ -318,18 +335,21 @@ def _store(scope: Scope, op: Op) -> None:
     if not isinstance(value.type, Tensor):
         scope.lines.append(f"if (thread.leader) *{scope.scalar(op.operands[0])} = {scope.scalar(value)};")
         return
-    if (several := vector_store(scope, op)) is not None:
-        scope.lines += several
-        return
-    form = scope.layout(value.type)
+    stored = vector_store(scope, op) or _stored(scope, op, value.type)
+    if conditions := uniform(scope, op.operands[2:]):
+        stored = [f"if ({' && '.join(conditions)}) {{", *(f"    {line}" for line in stored), "}"]
+    scope.lines += stored
+
+
+def _stored(scope: Scope, op: Op, kind: Tensor) -> list[str]:
+    form = scope.layout(kind)
     if isinstance(form, Spread):
-        scope.lines += linear_store(scope, op, form)
-        return
+        return linear_store(scope, op, form)
     one = point(form, "i_")
-    target, source = scope.elements(op.operands[0])(one), as_stored(value.type, scope.elements(value), one)
+    target, source = scope.elements(op.operands[0])(one), as_stored(kind, scope.elements(op.operands[1]), one)
     masked = [scope.elements(mask)(one) for mask in op.operands[2:]]
-    scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
-    scope.lines.append(f"    {guard(once(form), *masked)}*{target} = {source};")
+    loop = f"for (int i_ = 0; i_ < {form.registers}; ++i_)"
+    return [UNROLL, loop, f"    {guard(once(form), *masked)}*{target} = {source};"]
 
 
 def _read(program: Program) -> frozenset[int]:

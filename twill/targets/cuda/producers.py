@@ -32,13 +32,16 @@ from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading
 from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, own_element, passed, rows
 from twill.targets.cuda.scope import Form, Scope
-from twill.targets.cuda.shared_tiles import Shared, addressed, boxed
+from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, boxed
 from twill.targets.cuda.through_shared import write_tile
 from twill.targets.cuda.tile_copies import Places, copied, copy, copy_places, filling_text
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.dataflow import into_shared
 from twill.warp.slot_tensors import bits
+
+AT_ONCE = 8
+"""Slots whose numbers of rows registers hold at once, at most."""
 
 
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
@@ -73,14 +76,48 @@ def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
 
 
 def first_loads(emitter: Emitter, it: Pipelined) -> list[str]:
-    """Before a loop: the first loads of a group that reads what it loads, to all slots."""
+    """Before a loop: the first loads of a group that reads what it loads, to all slots. The numbers of rows
+    are loaded for all of these at once: each would be waited for behind the copies of the slot before."""
     most = max((one.slots for one in it.filled), default=0)
-    lines = list[str]()
-    for one in it.filled:
-        own = _every(emitter, one)
-        lines += own if one.slots == most else [f"if (i < {one.slots}) {{", *indented(own), "}"]
+    begun, lines = list[str](), list[str]()
+    for number, one in enumerate(it.filled):
+        several = 1 < one.slots <= AT_ONCE
+        before, first, last = _numbers_at_once(emitter, one, f"first{number}") if several else ([], [], [])
+        begun += before
+        emitter.ahead |= {one.channel} if before else set()
+        own = [*first, *_every(emitter, one), *last]
+        emitter.ahead -= {one.channel}
+        whole = one.slots == most and not first
+        head = f"if (i < {one.slots}) {{" if one.slots < most else "{"
+        lines += own if whole else [head, *indented(own), "}"]
     head = ["#pragma unroll 1", f"for (int32_t i = 0; i < min(n, {most}); ++i) {{"]
-    return [*head, *indented(lines), "}"] if lines else []
+    return [*begun, *head, *indented(lines), "}"] if lines else []
+
+
+def _numbers_at_once(
+    emitter: Emitter, it: ProducerLoad, suffix: str
+) -> tuple[list[str], list[str], list[str]]:
+    """The numbers of the rows of all slots; before each slot is filled, those of its rows; behind that, the
+    next ones in their place. Empty where lanes load none."""
+    if emitter.program.channel(it.channel).filled_by != "cp_async":
+        return [], [], []
+    numbers, _ = _filled(emitter, it, emitter.positions.of(it.channel, it.at.iteration))
+    names = {line: name for line in numbers if (name := of_lane(line))}
+    if not names:
+        return [], [], []
+    declared, loads, first, last = list[str](), list[str](), list[str](), list[str]()
+    for line in numbers:
+        if line not in names:
+            loads.append(line)
+            continue
+        kind, _, name = names[line].partition(" ")
+        declared.append(f"{kind} {name}_{suffix}_[{it.slots}] = {{}};")
+        loads.append(f"{name}_{suffix}_[i] = {line.partition(' = ')[2]}")
+        first.append(f"const {kind} {name} = {name}_{suffix}_[0];")
+        last.append(f"{name}_{suffix}_[i_] = {name}_{suffix}_[i_ + 1];")
+    whole = [UNROLL, f"for (int32_t i = 0; i < {it.slots}; ++i) if (i < n) {{", *indented(loads), "}"]
+    moved = [UNROLL, f"for (int i_ = 0; i_ < {it.slots - 1}; ++i_) {{", *indented(last), "}"]
+    return [*declared, *whole], first, moved
 
 
 def _every(emitter: Emitter, it: ProducerLoad) -> list[str]:

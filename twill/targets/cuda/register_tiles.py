@@ -243,8 +243,8 @@ def as_stored(type: Type, elements: Elements, one: AnyPoint) -> str:
 
 
 def together(pack: str, low: str, high: str) -> str:
-    """The word of two elements as they are stored."""
-    return f"{pack}({low}, {high})" if pack in OF_WORD else f"{pack}(float({low}), float({high}))"
+    """The word of two elements as they are stored: of bytes, as they are."""
+    return f"{pack if pack in OF_WORD else 'both_bytes'}({low}, {high})"
 
 
 def cast(type: Type, text: str) -> str:

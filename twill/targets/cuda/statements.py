@@ -64,6 +64,7 @@ from twill.targets.cuda.expressions import atom, literal, plus, times
 from twill.targets.cuda.fragments import holding
 from twill.targets.cuda.kept_addresses import kept_in_loop
 from twill.targets.cuda.linear_tiles import Spread
+from twill.targets.cuda.loads_first import Before, before_loop
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import NOTHING_KEPT, kept
@@ -78,7 +79,14 @@ call: computing the lane again delays every arrival."""
 
 def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
     """The lines of statements in order. Raises TwillError for what can not be generated."""
-    return [line for statement in statements for line in _one(emitter, statement)]
+    lines, index = list[str](), 0
+    while index < len(statements):
+        before = before_loop(emitter.program, statements[index:])
+        index += len(before)
+        one = statements[index]
+        lines += _behind_loads(emitter, before, one) if isinstance(one, Pipelined) else _one(emitter, one)
+        index += 1
+    return lines
 
 
 def _one(emitter: Emitter, statement: Statement) -> list[str]:
@@ -129,6 +137,23 @@ def _one(emitter: Emitter, statement: Statement) -> list[str]:
             assert_never(statement)
 
 
+def _behind_loads(emitter: Emitter, before: Sequence[Before], loop: Pipelined) -> list[str]:
+    """A loop whose first loads come between the numbers and the tiles of what stands before it. Blocks of the
+    numbers hold the loop: what several statements compute each for itself has one name."""
+    numbers, tiles = list[list[str]](), list[str]()
+    for one in before:
+        if isinstance(one.statement, Compute):
+            head, first, rest = _computed(emitter, one.statement, one.numbers)
+            numbers.append([head, "{", *indented(first)])
+            tiles += [head, "{", *indented(rest), "}"] if rest else []
+        else:
+            tiles += _one(emitter, one.statement)
+    lines = _pipelined(emitter, loop, tiles)
+    for opened in reversed(numbers):
+        lines = [*opened, *indented(lines), "}"]
+    return lines
+
+
 def _structure(emitter: Emitter, statement: Pipelined | For | While | If | Alternate) -> list[str]:
     match statement:
         case Pipelined():
@@ -144,17 +169,29 @@ def _structure(emitter: Emitter, statement: Pipelined | For | While | If | Alter
 
 
 def _compute(emitter: Emitter, it: Compute) -> list[str]:
+    head, first, rest = _computed(emitter, it)
+    return [head, "{", *indented([*first, *rest]), "}"]
+
+
+def _computed(emitter: Emitter, it: Compute, first: Sequence[int] = ()) -> tuple[str, list[str], list[str]]:
+    """The comment, the lines of its `first` operations with what these write, and the others."""
     ops = [emitter.program.op(index) for index in it.ops]
     late = not any(op.regions for op in ops)
     span = ColumnRange(it.begin, it.end, it.by_rows)
     scope = emitter.scope(it.reads, it.writes, it.at, span, it.ops, late=late)
     scope.deferred = it.deferred
     scope.streaming = bool(it.stores) and not it.writes
-    for op in ops:
-        execute(scope, op)
-    scope.assign(it.writes)
+    parts = list[list[str]]()
+    for early in (True, False):
+        own = [op for op in ops if (op.index in first) == early]
+        for op in own:
+            execute(scope, op)
+        made = {value.id for op in own for value in op.results}
+        scope.assign(write for write in it.writes if write.value in made)
+        parts.append(scope.lines)
+        scope.lines = []
     awaited = [f"await_reads({name});" for name in scope.unawaited or ()]
-    return [emitter.comment(it.at, it.ops, it.node), "{", *indented([*scope.lines, *awaited]), "}"]
+    return emitter.comment(it.at, it.ops, it.node), parts[0], [*parts[1], *awaited]
 
 
 def _finalize(emitter: Emitter, register: Register, op: Op) -> list[str]:
@@ -208,7 +245,8 @@ def _bounds(emitter: Emitter, op: Op, reads: Sequence[Read]) -> tuple[str, str, 
     return lower, upper, step
 
 
-def _pipelined(emitter: Emitter, it: Pipelined) -> list[str]:
+def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> list[str]:
+    """`waiting`: what comes behind the first loads."""
     op = emitter.program.op(it.op)
     lower, upper, step = _bounds(emitter, op, it.bounds)
     emitter.inductions = {
@@ -219,13 +257,13 @@ def _pipelined(emitter: Emitter, it: Pipelined) -> list[str]:
     none = "int64_t(0)" if op.operands[0].type in (Scalar("i64"), Scalar("index")) else "0"
     counted = f"{name} = max({none}, {_span(lower, upper, step)});"
     if not any(inner(it)) and not it.zeroed:
-        return [counted]
+        return [*waiting, counted]
     lines = [
         f"// {it.path}: {it.stages} stages, an iteration every {it.interval} cycles",
         f"const int32_t n = {name};",
     ]
     lines += kept_in_loop(emitter, it)
-    lines += first_loads(emitter, it)
+    lines += [*first_loads(emitter, it), *waiting]
     whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
     emitter.mma.restart()
     least, emitter.least = emitter.least, 0

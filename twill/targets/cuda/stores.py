@@ -1,14 +1,15 @@
-"""Loads and stores of tiles through pointers, several elements at once.
+"""Loads and stores of tiles through pointers, and atomic additions to them, several elements at once.
 
-Takes a load or store whose value lies in registers as an MMA leaves it; gives C, or nothing where its
-elements are to be moved one by one. A thread holds pairs of neighbouring elements. Four neighbouring
-threads, which hold the columns of one line between them, exchange words of 16-bit elements, so that each
-moves 16 bytes; of 32-bit elements two of them do, and fill 64 bytes of a row in the place of 32: L2 takes as
-long for a part of a line as for all of it. Where addresses are consecutive but not known to be aligned (a
-base or stride that the kernel loads), each such store is as wide as its address allows.
+Takes a load, a store or an atomic addition (nobody reads what it finds) whose value lies in registers as an
+MMA leaves it; gives C, or nothing where its elements are to be moved one by one. A thread holds pairs of
+neighbouring elements. Four neighbouring threads, which hold the columns of one line between them, exchange
+words of 16-bit elements, so that each moves 16 bytes; of 32-bit elements two of them do, and fill 64 bytes of
+a row in the place of 32: L2 takes as long for a part of a line as for all of it. Where addresses are
+consecutive but not known to be aligned (a base or stride that the kernel loads), each such store is as wide
+as its address allows.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -16,7 +17,7 @@ from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, moved_together, run_bytes
 from twill.ops.c import c_type
 from twill.ops.table import role
-from twill.targets.cuda.elements import guard
+from twill.targets.cuda.elements import guard, once
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Held, Point, as_stored, packed, point
@@ -37,8 +38,8 @@ def pointer_analysis(function: Function) -> AxisAnalysis:
 
 
 def vector_store(scope: Scope, op: Op) -> list[str] | None:
-    """The store of a tile in 16 bytes, or in pairs of elements; None where pointers or masks of neighbours
-    do not belong together, or the tile lies otherwise."""
+    """The store of a tile, or the addition, in 16 bytes, or in pairs of elements; None where pointers or
+    masks of neighbours do not belong together, or the tile lies otherwise."""
     pointers, value, *masks = op.operands
     assert isinstance(value.type, Tensor)
     source = scope.elements(value)
@@ -53,16 +54,52 @@ def vector_store(scope: Scope, op: Op) -> list[str] | None:
     exchanged = source.pack is not None and size == 2 and form.band % 16 == 0
     try:
         if exchanged and together == 16:
-            return _sixteen_bytes(scope, op, source, form, "store_words")
+            return _sixteen_bytes(scope, op, source, form, _words(op))
         if size == 4 and together == 16 and form.band % 8 == 0:
             return _quads(scope, op, source, form)
         if together >= max(4, 2 * size):
             return _pairs(scope, op, source, form)
-        if exchanged and run and run % 16 == 0:
+        if exchanged and run and run % 16 == 0 and not adds(op):
             return _sixteen_bytes(scope, op, source, form, "store_words_anywhere")
     except ValueError:
         return None
     return None
+
+
+def uniform(scope: Scope, masks: Sequence[Value]) -> list[str]:
+    """Conditions on scalars that masks join: of a branch that became a mask. Where one does not hold, no
+    thread looks at what the other conditions need, which may have to be loaded."""
+    found = [text for mask in masks for text in _scalars(scope, mask)]
+    return list(dict.fromkeys(found))
+
+
+def _scalars(scope: Scope, mask: Value) -> Iterator[str]:
+    maker = scope.program.op(mask.producer) if mask.producer is not None else None
+    if maker is None:
+        return
+    if maker.name == "arith.andi" or role(maker) in ("broadcast", "expand", "layout"):
+        for value in maker.operands:
+            yield from _scalars(scope, value)
+    elif role(maker) == "splat" and not isinstance(maker.operands[0].type, Tensor):
+        yield scope.scalar(maker.operands[0])
+
+
+def adds(op: Op) -> bool:
+    """Whether it adds to what is there, and does not replace it."""
+    return role(op) == "atomic"
+
+
+def _words(op: Op) -> str:
+    """The runtime's function that moves four words."""
+    return "add_words" if adds(op) else "store_words"
+
+
+def _moved_where(scope: Scope, op: Op, form: Fragment, one: Point) -> tuple[str, str]:
+    """The pointer, and the condition under which an element is stored or added: only one of the threads that
+    hold it adds it."""
+    pointer, condition = _placed(scope, op.operands[0], op.operands[2:], one)
+    needed = [each for each in (once(form) if adds(op) else "true", condition) if each != "true"]
+    return pointer, " && ".join(needed) or "true"
 
 
 @dataclass(frozen=True, slots=True)
@@ -195,7 +232,7 @@ def _in_step(form: Fragment, groups: int, column: str) -> _Moved:
 def _sixteen_bytes(scope: Scope, op: Op, source: Held, form: Fragment, store: str) -> list[str]:
     """The exchanges of a few stores overlap: a branch around each store would end them one by one. Those of a
     large tile have branches, else the addresses of all its stores would be computed before the first."""
-    pointer, condition = _placed(scope, op.operands[0], op.operands[2:], _moved(form))
+    pointer, condition = _moved_where(scope, op, form, _moved(form))
     groups = form.registers // 8
     words = ", ".join(f"{source.name}[g_ / 2 * 2 + {i // 2}][g_ % 2 + {i % 2 * 2}]" for i in range(_WORDS))
     each = f"for (int g_ = 0; g_ < {groups}; ++g_)"
@@ -224,7 +261,7 @@ def _quads(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
     """16 bytes of 32-bit elements: pairs of two groups of columns become four neighbours in one of them. The
     exchanges of a few stores overlap."""
     value = op.operands[1]
-    pointer, condition = _placed(scope, op.operands[0], op.operands[2:], _moved_quad(form))
+    pointer, condition = _moved_where(scope, op, form, _moved_quad(form))
     at = [f"(g_ / 2 * 8 + g_ % 2 * 2{more})" for more in ("", " + 1", " + 4", " + 5")]
     four = ", ".join(as_stored(value.type, source, point(form, text)) for text in at)
     groups = form.registers // _WORDS
@@ -238,7 +275,7 @@ def _quads(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
         f"    {UNROLL}",
         f"    {each} exchange_pairs<{c_type(value.type)}>(words_[g_ - b_], {four});",
         f"    {UNROLL}",
-        f"    {each} store_words({pointer}, words_[g_ - b_], {condition});",
+        f"    {each} {_words(op)}({pointer}, words_[g_ - b_], {condition});",
         "}",
     ]
 
@@ -246,10 +283,12 @@ def _quads(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
 def _pairs(scope: Scope, op: Op, source: Held, form: Fragment) -> list[str]:
     """The two neighbouring elements of a thread in one store."""
     value = op.operands[1]
-    pointer, condition = _placed(scope, op.operands[0], op.operands[2:], point(form, "(2 * i_)"))
+    pointer, condition = _moved_where(scope, op, form, point(form, "(2 * i_)"))
     two = [as_stored(value.type, source, point(form, text)) for text in ("(2 * i_)", "(2 * i_ + 1)")]
+    moved, kind = ", ".join((pointer, *two)), c_type(value.type)
+    one = f"add_pair<{kind}>({moved}, {condition});" if adds(op) else f"store_pair<{kind}>({moved});"
     return [
         UNROLL,
         f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)",
-        f"    {guard(condition)}store_pair<{c_type(value.type)}>({pointer}, {', '.join(two)});",
+        f"    {'' if adds(op) else guard(condition)}{one}",
     ]

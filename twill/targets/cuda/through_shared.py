@@ -8,6 +8,7 @@ from dataclasses import replace
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import MemDesc, Op, Tensor, Value
 from twill.ops.c import c_type
+from twill.targets.cuda.bank_conflicts import BANKS, LANES, WORD, passes, swizzle
 from twill.targets.cuda.elements import by_thread, guard, once, plain, thread_words, word_array, written
 from twill.targets.cuda.fragments import Fragment, holding, moves, renumbered
 from twill.targets.cuda.linear_tiles import Spread
@@ -25,7 +26,16 @@ from twill.targets.cuda.register_tiles import (
 )
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_stores import scattered, stored, stored_by_columns
-from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, loaded, unrolled
+from twill.targets.cuda.shared_tiles import (
+    UNROLL,
+    Shared,
+    addressed,
+    bases_of,
+    contiguous,
+    loaded,
+    matrix_rows,
+    unrolled,
+)
 from twill.warp.slot_tensors import bits
 
 SWIZZLES = (128, 64, 32)
@@ -95,7 +105,7 @@ def convert(scope: Scope, op: Op) -> None:
         _renumber(scope, op.result, result, seen)
     elif (tile := scope.read_from.get(op.operands[0].id)) is not None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
-    elif (tile := _swizzled_scratch(scope, source)) is not None:
+    elif (tile := _swizzled_scratch(scope, source, result)) is not None:
         scope.lines.append(scope.group_barrier())
         _write_scratch(scope, form, source, tile)
         scope.lines.append(scope.group_barrier())
@@ -126,21 +136,69 @@ def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Ten
     scope.values[value.id] = held(name, result)
 
 
-def _swizzled_scratch(scope: Scope, kind: Tensor) -> Shared | None:
+def _swizzled_scratch(scope: Scope, kind: Tensor, result: Tensor) -> Shared | None:
     """The scratch buffer as a tile in a swizzle, so that several elements move at once and without bank
-    conflicts; None for a tile that is no matrix of whole lines, or that threads hold more than once."""
+    conflicts: the elements of its rows or of its columns side by side, as that takes fewer passes over the
+    banks. None for a tile that is no matrix of whole lines, or that threads hold more than once."""
     size, form = bits(kind.dtype), holding(kind)
     if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32) or once(form) != "true":
         return None
     columns = form.shape[1] // (form.across if isinstance(form, Fragment) else 1)
+    found = _in_lines(scope, kind.shape, columns, size, transposed=False)
+    if not isinstance(form, Spread):
+        return found
+    turned = _in_lines(scope, kind.shape[::-1], kind.shape[0], size, transposed=True)
+    tiles = [tile for tile in (found, turned) if tile is not None]
+    return min(tiles, key=lambda tile: _passes(form, holding(result), tile), default=None)
+
+
+def _in_lines(
+    scope: Scope, shape: tuple[int, ...], columns: int, size: int, *, transposed: bool
+) -> Shared | None:
+    """`columns`: which no line crosses the end of."""
     width = next((one for one in SWIZZLES if columns * size // 8 % one == 0), None)
-    if width is None:
-        return None
-    return Shared(scope.scratch, *kind.shape, size, width)
+    return Shared(scope.scratch, shape[0], shape[1], size, width, transposed) if width else None
+
+
+def _passes(source: Spread, result: Fragment | Spread, tile: Shared) -> int:
+    """Over the banks, of a warp that writes a tile and reads it again."""
+    read = result if isinstance(result, Spread) else bases_of(result)
+    if read is None:
+        return _by_elements(source, tile) + result.registers
+    if matrix_rows(read, tile) is not None:
+        return _by_elements(source, tile) + read.registers * LANES * tile.bits // 8 // (BANKS * WORD)
+    return _by_elements(source, tile) + _by_elements(read, tile)
+
+
+def _by_elements(form: Spread, tile: Shared) -> int:
+    """Of a warp that accesses its elements, neighbours of a thread together."""
+    many = _neighbours(form, tile)
+    return (
+        form.registers // many * passes(many * tile.bits // 8, [_place(form, tile, i) for i in range(LANES)])
+    )
+
+
+def _neighbours(form: Spread, tile: Shared) -> int:
+    return form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits)
+
+
+def _place(form: Spread, tile: Shared, lane: int) -> int:
+    """Bytes to the first element of a lane of the first warp."""
+    own = [vector for bit, vector in enumerate(form.lane) if lane >> bit & 1]
+    row, column = (sum(vector[axis] for vector in own) for axis in (0, 1))
+    row, column = (column, row) if tile.transposed else (row, column)
+    byte = column * tile.bits // 8
+    return byte // tile.width * tile.box + swizzle(tile.width, row * tile.width + byte % tile.width)
 
 
 def _write_scratch(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> None:
+    """Of a tile that threads see otherwise than they hold it (transposed, or its columns exchanged),
+    neighbours come together in registers first."""
     layout = form.layout if isinstance(form, Held) else holding(kind)
+    if not isinstance(form, Held) and isinstance(layout, Spread) and _neighbours(layout, tile) > 1:
+        name = f"written_{len(scope.lines)}"
+        scope.lines += [declaration(kind, name), *written(kind, name, form)]
+        form = held(name, kind)
     _write_swizzled(scope, form, layout, tile, kind)
 
 

@@ -143,6 +143,12 @@ __device__ __forceinline__ uint32_t pack_f16(Stored low, Stored high) {
 __device__ __forceinline__ uint32_t pack_f16(__half low, __half high) {
     return __half_as_ushort(low) | uint32_t(__half_as_ushort(high)) << 16;
 }
+/// The bytes of two fp8 elements that lie anywhere.
+template <class Stored>
+__device__ __forceinline__ uint16_t both_bytes(Stored low, Stored high) {
+    return low.__x | high.__x << 8;
+}
+
 /// The bytes of two fp8 elements. Neighbours of an array are read as they lie there: of bytes one by one the compiler shifts
 /// and masks what is in the upper half of a word, which the conversion takes as it is.
 template <class Stored>
@@ -274,14 +280,17 @@ __device__ __forceinline__ float unpack_bf16(uint32_t packed, int half) {
     return __uint_as_float(half ? packed & 0xffff0000 : packed << 16);
 }
 
+/// One conversion gives both elements of a pair: the compiler finds the second equal to the first.
 __device__ __forceinline__ float unpack_e4m3(uint16_t packed, int half) {
-    const __half_raw wide = __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(packed >> 8 * half), __NV_E4M3);
-    return __half2float(__half(wide));
+    uint32_t wide;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(wide) : "h"(packed));
+    return unpack_f16(wide, half);
 }
 
 __device__ __forceinline__ float unpack_e5m2(uint16_t packed, int half) {
-    const __half_raw wide = __nv_cvt_fp8_to_halfraw(static_cast<__nv_fp8_storage_t>(packed >> 8 * half), __NV_E5M2);
-    return __half2float(__half(wide));
+    uint32_t wide;
+    asm("cvt.rn.f16x2.e5m2x2 %0, %1;" : "=r"(wide) : "h"(packed));
+    return unpack_f16(wide, half);
 }
 
 // ---- matrices of 8 x 8 16-bit elements between registers and shared memory ---------------------------------------

@@ -10,6 +10,7 @@
 #include "arithmetic.cuh"
 #include "copy.cuh"
 #include "store.cuh"
+#include "add.cuh"
 #include "channel.cuh"
 #include "tma.cuh"
 #include "warp_mma.cuh"

@@ -1,0 +1,39 @@
+"""Tiles that pass through shared memory to another layout: elements that a thread holds side by side along columns
+lie side by side there too. The check of the generated kernel compares values, by its PTX."""
+
+import re
+from pathlib import Path
+
+from twill.generation.generate import generate
+from twill.generation.generated import GenerateOptions
+from twill.inputs import Inputs
+
+KERNEL = """
+import triton
+import triton.language as tl
+
+ARGUMENTS = {"a": "*fp16:16", "b": "*i32:16", "s": "*fp16:16", "c": "*fp16:16", "n": "i32:16"}
+TWILL = {"unpacked": ARGUMENTS}
+
+@triton.jit
+def unpacked(a, b, s, c, n):
+    m, k, j, word = tl.arange(0, 32), tl.arange(0, 128), tl.arange(0, 64), tl.arange(0, 16)
+    shift, acc = 4 * tl.arange(0, 8)[None, None, :], tl.zeros([32, 64], tl.float32)
+    for i in range(0, n, 128):
+        x = tl.load(a + m[:, None] * n + i + k[None, :])
+        packed = tl.load(b + j[:, None] * (n // 8) + i // 8 + word[None, :])
+        y = tl.reshape(packed[:, :, None] >> shift & 15, (64, 128)) - 8
+        y = y.to(tl.float16) * tl.load(s + j)[:, None]
+        acc = tl.dot(x, tl.trans(y), acc)
+    tl.store(c + m[:, None] * 64 + j[None, :], acc.to(tl.float16))
+"""
+
+
+def test_neighbours_along_columns_are_stored_together(tmp_path: Path) -> None:
+    """Eight numbers of 4 bits come from a word, along K: 16 bytes of a column, where each was stored alone."""
+    (tmp_path / "unpacked.py").write_text(KERNEL)
+    made = generate(
+        Inputs(f"{tmp_path / 'unpacked.py'}:unpacked", arch="sm90"), GenerateOptions(time_limit=10)
+    )
+    assert re.search(r"store_elements<4>\(memory \+ \d+ .*, written_\d+, i_ \* 4\)", made.cuda)
+    assert not re.search(r"shared_at<__half>\(memory \+ \d+ .*\) = __half\(", made.cuda)
