@@ -181,17 +181,19 @@ def _computed(emitter: Emitter, it: Compute, first: Sequence[int] = ()) -> tuple
     scope = emitter.scope(it.reads, it.writes, it.at, span, it.ops, late=late)
     scope.deferred = it.deferred
     scope.streaming = bool(it.stores) and not it.writes
-    parts = list[list[str]]()
-    for early in (True, False):
-        own = [op for op in ops if (op.index in first) == early]
-        for op in own:
+    early = [op for op in ops if op.index in first]
+    for op in early:
+        execute(scope, op)
+    made = {value.id for op in early for value in op.results}
+    scope.assign(write for write in it.writes if write.value in made)
+    behind = len(scope.lines) if early else 0
+    for op in ops:
+        if op.index not in first:
             execute(scope, op)
-        made = {value.id for op in own for value in op.results}
-        scope.assign(write for write in it.writes if write.value in made)
-        parts.append(scope.lines)
-        scope.lines = []
+    scope.assign(write for write in it.writes if write.value not in made)
     awaited = [f"await_reads({name});" for name in scope.unawaited or ()]
-    return emitter.comment(it.at, it.ops, it.node), parts[0], [*parts[1], *awaited]
+    head = emitter.comment(it.at, it.ops, it.node)
+    return head, scope.lines[:behind], [*scope.lines[behind:], *awaited]
 
 
 def _finalize(emitter: Emitter, register: Register, op: Op) -> list[str]:

@@ -1,0 +1,42 @@
+"""The lines of what threads compute at once."""
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from twill.targets.cuda import statements
+
+
+@pytest.mark.parametrize("first", [(), (0,)])
+def test_no_name_is_given_twice(first: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Names count the lines before them: what a statement reads at once, and what its operations read, are in
+    one block."""
+    scope: Any = SimpleNamespace(lines=["read_0"], unawaited=None, assign=list)
+
+    def execute(scope: Any, op: Any) -> None:
+        scope.lines.append(f"read_{len(scope.lines)}")
+
+    monkeypatch.setattr(statements, "execute", execute)
+    ops = [SimpleNamespace(index=index, regions=(), results=()) for index in range(2)]
+    emitter: Any = SimpleNamespace(
+        program=SimpleNamespace(op=ops.__getitem__),
+        scope=lambda *given, **named: scope,  # pyright: ignore[reportUnknownLambdaType]
+        comment=lambda *given: "// a statement",  # pyright: ignore[reportUnknownLambdaType]
+    )
+    statement: Any = SimpleNamespace(
+        ops=(0, 1),
+        reads=(),
+        writes=(),
+        stores=(),
+        at=None,
+        node="",
+        begin=0,
+        end=1,
+        by_rows=False,
+        deferred=False,
+    )
+    head, early, rest = statements._computed(emitter, statement, first)  # pyright: ignore[reportPrivateUsage]
+    assert head == "// a statement"
+    assert [*early, *rest] == ["read_0", "read_1", "read_2"]
+    assert bool(early) == bool(first)
