@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from tests.kernels.programs import loops, program
-from twill.generation import built, retries, spills
+from twill.generation import attempts, built, retries, spills
 from twill.generation.built import without_warnings
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
@@ -27,12 +27,18 @@ def test_few_accesses_in_flight_take_longer_than_an_iteration(kernel: str, waits
     assert retries.starved(replace(plain, program=lean(plain.program))) == waits
 
 
+def _never(*given: object) -> bool:
+    return False
+
+
 @pytest.mark.parametrize("waits", [True, False])
 def test_one_group_computes_where_the_lean_form_makes_loads_wait(
     monkeypatch: pytest.MonkeyPatch, waits: bool
 ) -> None:
     """ptxas spills nothing in the lean form; with two groups it does not in any."""
-    made = generate(PAGED, OPTIONS)
+    with monkeypatch.context() as several:
+        several.setattr(attempts, "divided_in_vain", _never)
+        made = generate(PAGED, OPTIONS)
     assert len(made.program.groups) > retries.LEAST_GROUPS
 
     def said(one: Generated) -> Sequence[str]:

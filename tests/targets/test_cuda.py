@@ -183,7 +183,7 @@ def test_places_of_single_elements_are_those_of_the_swizzle(size: int, width: in
         ("bf16", False, "load_matrices<false>(x[i_], 0, "),
         ("bf16", True, "load_matrices<true>(x[i_], 0, "),
         ("f8E4M3FN", False, "x[i_ / 4][i_ % 4] = shared_at<uint16_t>("),
-        ("f8E4M3FN", True, "pack_e4m3(float(shared_at<__nv_fp8_e4m3>("),
+        ("f8E4M3FN", True, "both_bytes(shared_at<__nv_fp8_e4m3>("),
         ("f32", False, "load_elements<2>(x, i_ * 2, "),
         ("i8", False, "load_elements<2>(x, i_ * 2, "),
     ],

@@ -273,19 +273,26 @@ def canvas(
 
 
 def nearest(type: str, block: int) -> Case:
-    """The centroid next to each vector; squares of vectors are larger than their distances."""
+    """The centroid next to each vector; squares of vectors are larger than their distances. Coordinates are
+    whole numbers: the kernel adds squares in the type of the coordinates, and which centroid is next must not
+    follow from the order of a sum in bfloat16."""
+
+    def coordinates(size: int) -> Any:
+        import torch
+
+        return torch.randint(-1, 2, (size,)).float()
 
     def squares(size: int) -> Any:
         import torch
 
-        return torch.rand(size) + 64
+        return torch.rand(size) + 256
 
     return case(
         "32x32768",
         (32768 // block, 32),
         {},
-        x_ptr=(type, 32 * 32768 * 128, 0.5),
-        c_ptr=(type, 32 * 256 * 128, 0.5),
+        x_ptr=(type, 32 * 32768 * 128, coordinates),
+        c_ptr=(type, 32 * 256 * 128, coordinates),
         x_sq_ptr=("f32", 32 * 32768, squares),
         out_ptr=("i32", 32 * 32768, "zeros"),
     )

@@ -16,7 +16,7 @@ from functools import cache
 from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, moved_together, run_bytes
 from twill.ops.c import c_type
-from twill.ops.table import role
+from twill.ops.table import lookup, role
 from twill.targets.cuda.elements import guard, once
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Spread
@@ -77,7 +77,9 @@ def _scalars(scope: Scope, mask: Value) -> Iterator[str]:
     maker = scope.program.op(mask.producer) if mask.producer is not None else None
     if maker is None:
         return
-    if maker.name == "arith.andi" or role(maker) in ("broadcast", "expand", "layout"):
+    known = lookup(maker.name)
+    both = known is not None and known.word == "andi"
+    if both or role(maker) in ("broadcast", "expand", "layout"):
         for value in maker.operands:
             yield from _scalars(scope, value)
     elif role(maker) == "splat" and not isinstance(maker.operands[0].type, Tensor):
