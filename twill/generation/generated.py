@@ -67,6 +67,9 @@ class Generated:
     loading_apart: "Generated | None" = None
     """Its schedule, lowered with a group that loads, where that is predicted to be slower; without its
     CUDA."""
+    several: "Generated | None" = None
+    """That with several groups that compute, in whose place it has one in each thread block; without its
+    CUDA."""
     intervals: Mapping[str, float] | None = None
     """Simulated machine cycles of a thread block for an iteration of each loop, by its path, if known."""
 
