@@ -15,9 +15,8 @@ from twill.generation import generate as generation
 from twill.generation import retries, spills
 from twill.generation.built import without_warnings
 from twill.generation.candidates import Solve, solved
-from twill.generation.forms import SEVERAL
 from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
+from twill.generation.generated import SEVERAL, Generated, GenerateOptions, ProgressCallback
 from twill.generation.loop_nest import NoScheduleError
 from twill.inputs import Inputs, origin
 from twill.ir.schedule import Result

@@ -14,6 +14,9 @@ from twill.warp.tasks import Scheduled
 ProgressCallback = Callable[[str, Progress], None]
 """Called with each event of a search and the name of its loop."""
 
+SEVERAL = "several groups compute"
+"""How a kernel differs that has them where another one has one group in their place."""
+
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:

@@ -13,9 +13,15 @@ from typing import Protocol
 
 from twill.extract.rewrite.late_loads import loaded_late
 from twill.generation.candidates import MORE_WARPS, Solve
-from twill.generation.forms import SEVERAL
 from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm, warned
+from twill.generation.generated import (
+    SEVERAL,
+    Generated,
+    GenerateOptions,
+    ProgressCallback,
+    pace_of_sm,
+    warned,
+)
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
