@@ -272,6 +272,11 @@ def test_groups_that_pass_tiles_keep_an_sm_less_busy_than_predicted(
     if not passing:
         monkeypatch.setattr("twill.simulate.passing.passing", nothing)
 
+    def groups(one: Attempt) -> int:
+        return 2 if one is first else 1
+
+    monkeypatch.setattr("twill.generation.attempts.computing", groups)
+
     def fewer() -> tuple[Case, ...]:
         (case,) = first.cases
         return (replace(case, problem=replace(case.problem, operations=case.problem.operations[1:])),)
@@ -285,6 +290,7 @@ def test_groups_that_pass_tiles_keep_an_sm_less_busy_than_predicted(
     assert len(given) == 1 + tried
     before = first.cases[0].problem.operations
     assert all(one.problem.operations == before[stated:] for one in given[1:])
+    assert best.several is (first if tried else None)
 
 
 @pytest.mark.parametrize(

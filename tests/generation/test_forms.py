@@ -45,6 +45,11 @@ def test_a_kernel_whose_computing_group_loads_has_the_form_with_another_group(ge
     assert words(replace(grid, others=(), loading=None, loading_apart=grid)) == ["a group of its own loads"]
 
 
+def test_a_kernel_of_one_group_has_the_form_of_the_groups_before(gemm: Generated) -> None:
+    (grid,) = gemm.others
+    assert words(replace(grid, others=(), loading=None, several=grid)) == ["several groups compute"]
+
+
 def test_no_more_forms_than_are_worth_their_builds(gemm: Generated) -> None:
     (grid,) = gemm.others
     divided = replace(grid, form="divided into sub-tiles")

@@ -16,7 +16,7 @@ from twill.generation import retries, spills
 from twill.generation.built import without_warnings
 from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback
+from twill.generation.generated import SEVERAL, Generated, GenerateOptions, ProgressCallback
 from twill.generation.loop_nest import NoScheduleError
 from twill.inputs import Inputs, origin
 from twill.ir.schedule import Result
@@ -532,3 +532,16 @@ def test_the_group_that_computes_loads_too_where_two_blocks_spill(blocks: int, w
         assert first.close == retries.SLOWER, "no other one is tried then"
         (group,) = first.make(inf).program.groups
         assert not group.only_moves
+
+
+def test_several_groups_come_first_where_one_in_their_place_spills(gemm: Generated) -> None:
+    """They are scheduled and lowered already, and each of their threads has less to hold."""
+    several = replace(gemm, cuda="")
+    instead = replace(gemm, several=several)
+    tried = retries.retries(GEMM, OPTIONS, instead, 1.0, lambda name, event: None, solved)
+    first = next(tried)
+    assert first.what == SEVERAL
+    assert not first.searches
+    assert first.make(inf).cuda
+    without = retries.retries(GEMM, OPTIONS, gemm, 1.0, lambda name, event: None, solved)
+    assert [one.what for one in tried] == [one.what for one in without]

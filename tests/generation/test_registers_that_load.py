@@ -6,19 +6,22 @@ from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Inputs
+from twill.warp.plan import Options as Lowering
 
+GEMM = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", subtile=1)
+PAGED = Inputs("tests/kernels/ttgir/paged.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
 SPILLED = ("72 bytes of registers are spilled, of 208 registers per thread: lower the limit",)
 WORSE = ("428 bytes of registers are spilled, of 200 registers per thread: lower the limit",)
 
 
+def loading(one: Generated) -> int:
+    """Registers of each thread that loads."""
+    return max(group.registers for group in one.program.groups if group.only_moves)
+
+
 def test_far_more_registers_help_where_some_more_do_not(monkeypatch: pytest.MonkeyPatch) -> None:
     """ptxas spills more with each step, and nothing with four."""
-    inputs = Inputs("examples/ttgir/gemm.sm90.ttgir", arch="sm90", subtile=1)
-    made = generate(inputs, GenerateOptions(time_limit=20, check=False))
-
-    def loading(one: Generated) -> int:
-        return max(group.registers for group in one.program.groups if group.only_moves)
-
+    made = generate(GEMM, GenerateOptions(time_limit=20, check=False))
     before, step = loading(made), made.loops[0].problem.limits.register_step
 
     def said(tried: Generated) -> tuple[str, ...]:
@@ -29,3 +32,49 @@ def test_far_more_registers_help_where_some_more_do_not(monkeypatch: pytest.Monk
     found = least_spilled(Compiled(made, SPILLED))
     assert not found.said
     assert loading(found.made) >= before + 4 * step
+
+
+@pytest.fixture(scope="module")
+def paged() -> Generated:
+    """Threads of a group that loads copy its tiles."""
+    return generate(PAGED, GenerateOptions(time_limit=4, check=False, lowering=Lowering(most_blocks=1)))
+
+
+def spilled(count: int) -> tuple[str, ...]:
+    return (f"{count} bytes of registers are spilled, of 80 registers per thread",) if count else ()
+
+
+@pytest.mark.parametrize("bytes_with_more", [268, 200])
+def test_the_lean_form_is_tried_with_other_registers_where_it_spills_more(
+    monkeypatch: pytest.MonkeyPatch, paged: Generated, bytes_with_more: int
+) -> None:
+    """It spills nothing where threads that load have fewer registers, more or not less where they have
+    others. The other form spills with any."""
+    before = loading(paged)
+
+    def said(tried: Generated) -> tuple[str, ...]:
+        more = loading(tried) - before
+        if not tried.program.lean:
+            return spilled(268 + abs(more))
+        return spilled(0 if more < 0 else bytes_with_more if more else 312)
+
+    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    found = least_spilled(Compiled(paged, spilled(268)))
+    assert not found.said
+    assert found.made.program.lean
+    assert loading(found.made) < before
+
+
+def test_one_form_is_tried_with_other_registers_where_tma_loads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What such threads execute does not depend on their registers."""
+    made = generate(GEMM, GenerateOptions(time_limit=20, check=False))
+    before, tried = loading(made), set[tuple[bool, bool]]()
+
+    def said(one: Generated) -> tuple[str, ...]:
+        tried.add((one.program.lean, loading(one) != before))
+        return spilled(400 if one.program.lean else 300)
+
+    monkeypatch.setattr("twill.generation.spills._warnings", said)
+    assert least_spilled(Compiled(made, spilled(268))).made is made
+    assert (True, True) not in tried
+    assert (False, True) in tried

@@ -66,6 +66,9 @@ class Attempt:
     loops: tuple[Scheduled, ...]
     results: Mapping[str, Result]
     dumps: Mapping[str, str]
+    several: "Attempt | None" = None
+    """The attempt with several groups that compute, in whose place this one has one group in each thread
+    block; None where there is none."""
 
     @cached_property
     def intervals(self) -> Mapping[str, float]:
@@ -242,7 +245,9 @@ def _with_more_blocks(
         return first
     what = f"{other.program.resident_blocks} thread blocks on an SM"
     note = f"{what}: an iteration every {cycles:.0f} cycles predicted, {now:.0f} otherwise"
-    return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+    several = first if computing(other) < computing(first) else None
+    program = replace(other.program, notes=(*other.program.notes, note))
+    return replace(other, program=program, several=several)
 
 
 def leaves_idle(one: Attempt, residency: Residency) -> bool:

@@ -290,6 +290,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         if session.kept
         else fastest(found, attempt, session.slowest, lowering.most_blocks, cache(one_group))
     )
+    several = one.several
     if not session.kept:
         with suppress(DefectError), _leaving_out(session, SCHEDULED):
             one = early_mmas(one, rescheduled, session.early)
@@ -307,6 +308,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         _generated(inputs, one, source(one.program, one.loops)),
         loading=next((_generated(inputs, other, "") for other in slower), None),
         loading_apart=beaten and _generated(inputs, beaten, ""),
+        several=several and _generated(inputs, several, ""),
     )
 
 

@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from twill.emit.files import write
-from twill.generation.generated import Generated
+from twill.generation.generated import SEVERAL, Generated
 
 MOST = 2
 """Forms that are kept: each takes nvcc and the checks as long as the first one."""
@@ -32,7 +32,8 @@ class Form:
 
 def others(made: Generated) -> tuple[Form, ...]:
     """What was generated beside a kernel, in the order in which it is tried: its other forms, best first,
-    then the kernel and these with their loads in another group."""
+    then the kernel and these with their loads in another group, or with the groups that compute before one
+    took their place."""
     return tuple(islice(_all(made), MOST))
 
 
@@ -41,14 +42,14 @@ def _all(made: Generated) -> Iterator[Form]:
         yield Form(form.form or f"not {made.form}", _alone(form))
     for form in (made, *made.others):
         before = "" if form is made else f"{form.form or f'not {made.form}'}, "
-        for what, other in ((LOADS, form.loading), (APART, form.loading_apart)):
+        for what, other in ((LOADS, form.loading), (APART, form.loading_apart), (SEVERAL, form.several)):
             if other is not None:
                 yield Form(f"{before}{what}", _alone(other))
 
 
 def _alone(made: Generated) -> Generated:
     """Without what building it does not need."""
-    return replace(made, others=(), searched=(), dumps={}, loading=None, loading_apart=None)
+    return replace(made, others=(), searched=(), dumps={}, loading=None, loading_apart=None, several=None)
 
 
 def save(forms: Sequence[Form], folder: Path) -> None:

@@ -14,6 +14,9 @@ from twill.warp.tasks import Scheduled
 ProgressCallback = Callable[[str, Progress], None]
 """Called with each event of a search and the name of its loop."""
 
+SEVERAL = "several groups compute"
+"""How a kernel differs that has them where another one has one group in their place."""
+
 
 @dataclass(frozen=True, slots=True)
 class GenerateOptions:
@@ -66,6 +69,9 @@ class Generated:
     faster; without its CUDA."""
     loading_apart: "Generated | None" = None
     """Its schedule, lowered with a group that loads, where that is predicted to be slower; without its
+    CUDA."""
+    several: "Generated | None" = None
+    """That with several groups that compute, in whose place it has one in each thread block; without its
     CUDA."""
     intervals: Mapping[str, float] | None = None
     """Simulated machine cycles of a thread block for an iteration of each loop, by its path, if known."""

@@ -14,7 +14,14 @@ from typing import Protocol
 from twill.extract.rewrite.late_loads import loaded_late
 from twill.generation.candidates import MORE_WARPS, Solve
 from twill.generation.generate import generate
-from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, pace_of_sm, warned
+from twill.generation.generated import (
+    SEVERAL,
+    Generated,
+    GenerateOptions,
+    ProgressCallback,
+    pace_of_sm,
+    warned,
+)
 from twill.generation.subtiles import COUNT
 from twill.inputs import Inputs
 from twill.ir.loop import Tensor
@@ -129,7 +136,8 @@ def retries(
     far_too_much: bool = False,
 ) -> Iterator[Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
-    its other forms come first, which need no search. Problems that were solved already are not solved
+    its other forms come first, which need no search; so do several groups that it has one in place of,
+    whose threads have less to hold each. Problems that were solved already are not solved
     again."""
     limit = min(options.time_limit, LONGEST)
     unchecked = replace(options, check=False, execute=False, time_limit=limit)
@@ -149,6 +157,9 @@ def retries(
 
     forms = {form: _other_form(made, form) for form in made.others}
     yield from forms.values() if far_too_much else ()
+    if made.several:
+        several = partial(_with_source, made.several, made.program.warnings)
+        yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False)
     together = _together(inputs, options, made, making, SLOWER * before)
     if together and not together.searches:
         yield together
