@@ -16,7 +16,7 @@ from twill.warp.plan import Options as Lowering
 
 SPILLED = ("60 bytes of registers are spilled, of 176 registers per thread: take a smaller tile",)
 PAGED = Inputs("tests/kernels/ttgir/paged.sm90.ttgir", arch="sm90", subtile=1, persistent=False)
-OPTIONS = GenerateOptions(time_limit=4, check=False, lowering=Lowering(most_blocks=1))
+OPTIONS = GenerateOptions(time_limit=30, check=False, lowering=Lowering(most_blocks=1))
 
 
 @pytest.mark.parametrize(("kernel", "waits"), [("thumbed", True), ("consulted", False)])
