@@ -6,10 +6,12 @@ from functools import cache
 
 import pytest
 
-from tests.kernels.programs import changed
+from tests.kernels.programs import changed, loops, program
 from twill.emulate.check import check as executed
+from twill.generation.attempts import Attempt
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.multistage import multistage
 from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.ir.statements import MmaIssue, Pipelined, walk
@@ -65,3 +67,19 @@ def test_what_every_iteration_needs_stays() -> None:
 def test_the_ptx_computes_the_same() -> None:
     made = _sparse()
     assert executed(made.program, made.loops, made.cuda, lambda what: None).values > 1000
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_iterations_that_take_no_time_are_a_reason_for_the_form(
+    monkeypatch: pytest.MonkeyPatch, sparse: bool
+) -> None:
+    """Both forms take as long where all iterations take the branch."""
+    other = _sparse()
+    alone = Attempt(other.cases, other.program, other.loops, other.results, {})
+    first = Attempt(other.cases, program(SPARSE), loops(SPARSE)[1], {}, {})
+    whole = alone.of_sm()
+    monkeypatch.setattr(Attempt, "of_sm", lambda one: whole)  # pyright: ignore
+    if not sparse:
+        monkeypatch.setattr("twill.generation.multistage.skipped", lambda program, it: None)  # pyright: ignore
+    best = multistage(first, lambda given: alone)
+    assert best.program.groups == (alone if sparse else first).program.groups

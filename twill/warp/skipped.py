@@ -44,7 +44,7 @@ class Skipped:
 
 
 def skipped(program: Program, it: Pipelined) -> Skipped | None:
-    """The branch that all MMAs of a loop are in. None where there is none, where iterations overlap, and where
+    """The branch that all MMAs of a loop are in. None where there is none, where iterations overlap, or where
     an MMA would be in flight at the end of what is left out: ptxas serializes these (C7515)."""
     if it.stages != 1 or len(program.groups) != 1 or not _drained(it.steady):
         return None
