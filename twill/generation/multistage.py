@@ -24,6 +24,7 @@ from twill.generation.attempts import (
     divided_in_vain,
     for_one_group,
     mmas_of_warps_alone,
+    passes_for_nothing,
     short_loops,
     walks,
 )
@@ -103,7 +104,8 @@ def multistage(
 
 def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
-    groups compute, with those of one, if they divide their work in vain or threads copy what pages or rows
+    groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
+    alone, or threads copy what pages or rows
     are numbers of: a group that copies has four warps that TMA would not need. None where it can not be
     lowered so."""
     machine = first.loops[0].machine
@@ -112,7 +114,8 @@ def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> A
     except TwillError:
         if computing(first) < FEWEST or not machine.residency:
             return None
-    if not divided_in_vain(first, machine.residency) and not _looks_up(first):
+    vain = divided_in_vain(first, machine.residency) or passes_for_nothing(first)
+    if not vain and not _looks_up(first):
         return None
     stated = for_one_group(first, one_group)
     alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in stated)
