@@ -226,7 +226,7 @@ def _with_more_blocks(
     group that computes, which keep as many warps computing and wait for no tile of each other. Where an SM
     has the most blocks already, as many of one group are tried where groups gain nothing by dividing work."""
     residency, full = first.loops[0].machine.residency, most <= first.program.resident_blocks
-    if residency is None or walks(first) or (full and not _passes_for_nothing(first)):
+    if residency is None or walks(first) or (full and not passes_for_nothing(first)):
         return first
     now = first.of_sm()
     alone = min(most, computing(first) * first.program.resident_blocks)
@@ -308,7 +308,7 @@ def _without_passing(apart: _Apart, now: float) -> tuple[Attempt, float]:
     the register tiles that they pass to each other, or pass tiles though each of them waits for its own MMAs:
     `most` blocks, or fewer where these have no schedule, none slower than the attempt."""
     first = apart.first
-    least, wanted = first.program.resident_blocks, _late_by_passing(first) or _passes_for_nothing(first)
+    least, wanted = first.program.resident_blocks, _late_by_passing(first) or passes_for_nothing(first)
     for blocks in range(apart.most, least - 1, -1) if wanted else ():
         if alone := apart.cases(blocks):
             try:
@@ -366,7 +366,7 @@ def _late_by_passing(first: Attempt) -> bool:
     return any(fits(one, {}) and not fits(one, passed(one, tiles)) for one in first.loops)
 
 
-def _passes_for_nothing(first: Attempt) -> bool:
+def passes_for_nothing(first: Attempt) -> bool:
     """Groups pass register tiles to each other beside MMAs of warps alone. Those of a warpgroup run while the
     next group computes; a warp waits for its own, and what hides that, another thread block of one group
     hides as well, without channels, copies and waits. (On an H200, an fp8 product of 16 rows in two thread

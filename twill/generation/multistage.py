@@ -11,7 +11,7 @@ chunk_gla_fwd_A_kernel_intra_sub_inter, one warp, 0.186 to 0.131 ms; chunk_gla_b
 1.50 ms; Triton's first tutorial in tiles of 64 x 32, two, 2.82 to 2.72 ms.)
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from twill import whatif
@@ -24,19 +24,24 @@ from twill.generation.attempts import (
     divided_in_vain,
     for_one_group,
     mmas_of_warps_alone,
+    passes_for_nothing,
     short_loops,
     walks,
 )
 from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
+from twill.ir.program import WarpProgram
 from twill.ir.schedule import WARPGROUP
+from twill.ir.statements import Pipelined, walk
 from twill.modulo.bounds import bounds
 from twill.ops.table import names
-from twill.simulate.predict import block_time, busy
+from twill.simulate.predict import block_time, busy, shared
 from twill.targets import target
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
+from twill.warp.skipped import skipped
+from twill.warp.tasks import Scheduled
 
 CLEARLY = 1.04
 """How many times as long a kernel with a group that loads has to take. (On an H200, predicted and measured:
@@ -50,6 +55,10 @@ busy, where both forms are predicted to keep one busy. (On an H200, kernels with
 the gain without that group: aiter's split-K product of 16 rows 1.03 and 1.43, Triton's twelfth tutorial with
 16 rows 1.09 and 1.04, fla's sparse attention's top-k 1.47 and 1.07; two that it makes no difference to, of
 1.00, are as fast as Triton's with that group.)"""
+
+RARELY = 0.5
+"""Part of the iterations that take a branch which a number in memory decides, for each of them: a kernel has
+such a branch around all MMAs of a loop because many do not (estimate: block masks of sparse attention)."""
 
 ALL_MMAS = frozenset(names("dot", "wgmma", "tensor_memory_mma"))
 """Operations, of warps too."""
@@ -85,6 +94,8 @@ def multistage(
         f"a thread block of {' and '.join(map(str, trips.values()))} iterations" if trips else "an iteration"
     )
     cycles = f"every {after:.0f} cycles predicted, {before:.0f} otherwise"
+    if not trips and _rare(other):
+        cycles += f"; {RARELY:.0%} of the iterations are taken to need their MMAs"
     if before < CLEARLY * after:
         cycles += f"; {_of_blocks(other):.0f} and {_of_blocks(first):.0f} without units that are always busy"
     note = f"the group that computes loads too: {what} {cycles}"
@@ -93,7 +104,8 @@ def multistage(
 
 def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
-    groups compute, with those of one, if they divide their work in vain or threads copy what pages or rows
+    groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
+    alone, or threads copy what pages or rows
     are numbers of: a group that copies has four warps that TMA would not need. None where it can not be
     lowered so."""
     machine = first.loops[0].machine
@@ -102,7 +114,8 @@ def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> A
     except TwillError:
         if computing(first) < FEWEST or not machine.residency:
             return None
-    if not divided_in_vain(first, machine.residency) and not _looks_up(first):
+    vain = divided_in_vain(first, machine.residency) or passes_for_nothing(first)
+    if not vain and not _looks_up(first):
         return None
     stated = for_one_group(first, one_group)
     alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in stated)
@@ -213,6 +226,29 @@ def _time(one: Attempt, trips: Mapping[int, int]) -> float:
     is always busy; for an iteration of each loop where these are not known, or not few, of a thread block
     that has an SM for itself where iterations wait for each other."""
     if not trips:
-        return one.cycles() if recurrent(one) else one.of_sm()
+        return one.cycles() if recurrent(one) else _of_taken(one)
     least = sum(trips[loop.loop.op.index] * busy(loop) for loop in one.loops)
     return max(least, block_time(one.program, one.loops, trips) / one.program.resident_blocks)
+
+
+def _of_taken(one: Attempt) -> float:
+    """`Attempt.of_sm` where iterations that leave a branch out take no time; a form that executes them whole
+    takes as long for each."""
+    if not (rare := _rare(one)):
+        return one.of_sm()
+    return shared(one.loops, [_each(one, loop, loop.loop.op.index in rare) for loop in one.loops])
+
+
+def _rare(one: Attempt) -> frozenset[int]:
+    """The loops all of whose MMAs are in a branch that a number in memory decides, by operation."""
+    found = {it.op: skipped(one.program, it) for group in one.program.groups for it in _loops(group)}
+    return frozenset(op for op, branch in found.items() if branch and branch.from_memory)
+
+
+def _each(one: Attempt, loop: Scheduled, rare: bool) -> float:
+    whole = max(busy(loop), one.intervals[loop.loop.path] / one.program.resident_blocks)
+    return RARELY * whole if rare else whole
+
+
+def _loops(group: WarpProgram) -> Iterator[Pipelined]:
+    return (it for it in walk(group.body) if isinstance(it, Pipelined))

@@ -64,6 +64,39 @@ def with_copies(code: Code, loops: Sequence[Scheduled]) -> Code:
     )
 
 
+def for_one_group(code: Code, loops: Sequence[Scheduled]) -> Code:
+    """The code for one group that computes and loads. Vectors whose elements copies can not bring stay in the
+    registers of the threads that load them: on the way through shared memory, slots ahead, all would
+    wait for these."""
+    vectors = {index for index in code.through_registers if len(_shape(code.ops[index])) == 1}
+    copies = {index: size for index, size in code.copies.items() if index not in vectors}
+    through = {index: axis for index, axis in code.through_registers.items() if index not in vectors}
+    return with_reloaded_numbers(replace(code, copies=copies, through_registers=through), loops)
+
+
+def _shape(op: Op) -> tuple[int, ...]:
+    return tuple(op.result.type.shape) if isinstance(op.result.type, Tensor) else ()
+
+
+def with_reloaded_numbers(code: Code, loops: Sequence[Scheduled]) -> Code:
+    """The code for one group that computes and loads: numbers of which loads in a loop say where, or whether,
+    others read (the flag of a block of sparse attention, for one) are loaded again by whoever reads them. No
+    other group reads them ahead then, and copies are issued several iterations before the group itself
+    reaches the iteration of the number. (The copies have brought its line to the cache by then.)"""
+    analysis = AxisAnalysis(code.function)
+    inside = {op.index for one in loops for op in one.loop.body.walk()}
+    stores = [op for op in code.ops.values() if op.name in EFFECTS]
+    numbers = {
+        index
+        for index in inside - set(code.copies)
+        if role(op := code.ops[index]) == "pointer_load"
+        and isinstance(op.result.type, Scalar)
+        and feeds_address(analysis, op, inside)
+        and not any(may_write(code, store, op) for store in stores)
+    }
+    return replace(code, reloaded=code.reloaded | numbers)
+
+
 def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
     analysis = AxisAnalysis(code.function)
     inside = {op.index for one in loops for op in one.loop.body.walk()}

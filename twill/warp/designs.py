@@ -14,7 +14,7 @@ from twill.ir.schedule import Group as Granted
 from twill.warp import mma_warps, multistage, thread_block, tiles_in_flight
 from twill.warp.alignment import aligned, ties
 from twill.warp.channels import LOADED, ChannelPlan
-from twill.warp.copies import with_copies
+from twill.warp.copies import for_one_group, with_copies
 from twill.warp.dataflow import STORES, Code, carries, read, variables
 from twill.warp.events import is_mma
 from twill.warp.independent import Facts, NotIndependentError, independent
@@ -40,6 +40,7 @@ def chosen(module: Module, loops: Sequence[Scheduled], target: Target, options: 
     loops = aligned(code, loops, ties(code, [(one.loop, one.graph) for one in loops], names))
     granted = thread_block.granted(loops)
     code = with_resident(code, loops, granted)
+    code = for_one_group(code, loops) if options.multistage else code
     parts = _loops(code, loops, target)
     if options.multistage:
         parts, granted = multistage.merged(code, target, parts, granted)

@@ -17,6 +17,7 @@ product 0.84 (0.79).
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from twill.ir.loop import Tensor
 from twill.ir.operands import At, Iteration, Read, Register
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import (
@@ -30,7 +31,7 @@ from twill.ir.statements import (
 )
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
-from twill.warp.dataflow import Code, loaded
+from twill.warp.dataflow import EFFECTS, Code, loaded
 from twill.warp.events import fills_for_itself, loads
 from twill.warp.kernel import Group
 from twill.warp.pipelined_loops import LoopDraft, LoopStatements, on_its_own, one_by_one
@@ -89,6 +90,8 @@ def _registers(one: Scheduled, group: int) -> int:
 
 def _stays(code: Code, task: Task) -> str:
     """Why a task of another group can not be executed some iterations ahead; nothing where it can."""
+    if _in_registers(code, task):
+        return ""
     if not any(code.loads(code.ops[index]) for index in task.ops):
         return "another group does more than to load"
     if any(index in code.through_registers for index in task.ops):
@@ -98,6 +101,14 @@ def _stays(code: Code, task: Task) -> str:
     if any(leaf.distance is not None or loaded(code, leaf.value) for leaf in task.leaves):
         return "what is loaded in the loop says from where"
     return ""
+
+
+def _in_registers(code: Code, task: Task) -> bool:
+    """Whether a task loads vectors to registers alone, as a group that computes may in its own iteration."""
+    loads = [op for index in task.ops if role(op := code.ops[index]) == "pointer_load"]
+    vectors = all(isinstance(op.result.type, Tensor) and len(op.result.type.shape) == 1 for op in loads)
+    others = any(code.ops[index].name in EFFECTS for index in task.ops)
+    return bool(loads) and vectors and not others and not any(map(code.loads, loads))
 
 
 def _needed(code: Code, tasks: Sequence[Task]) -> tuple[Task, ...]:

@@ -71,7 +71,10 @@ from twill.targets.cuda.positions import NOTHING_KEPT, kept
 from twill.targets.cuda.producers import first_loads, numbers_ahead, producer_load, producer_store
 from twill.targets.cuda.register_tiles import held
 from twill.targets.cuda.tile_stores import store_tile
+from twill.warp.skipped import runs, skipped
 
+TAKEN = "twill_taken"
+"""The variable that says whether an iteration takes the branch that all MMAs are in."""
 REMATERIALIZED = ("thread.lane", "thread.index", "thread.row", "thread.column")
 """What `ThreadCoordinates::rematerialize` of the runtime computes. A loop that uses none of it omits the
 call: computing the lane again delays every arrival."""
@@ -288,12 +291,27 @@ def _steady(emitter: Emitter, it: Pipelined) -> list[str]:
     printed(emitter, it.steady)  # then what is in flight is that at the back edge, not at the entry
     emitter.in_loop = True
     numbers = numbers_ahead(emitter, it.steady)
-    steady = printed(emitter, it.steady)
+    steady = _where_taken(emitter, it)
     emitter.in_loop, emitter.ahead = False, set[str]()
     body = [*_rematerialized(emitter, steady), *numbers, *steady, *emitter.positions.advance()]
     head = [*emitter.positions.start(emitter.least), f"for (int32_t i = {emitter.least}; i < n; ++i) {{"]
     emitter.positions = NOTHING_KEPT
     return [*head, *indented(body), "}"] if steady else []
+
+
+def _where_taken(emitter: Emitter, it: Pipelined) -> list[str]:
+    """The steady state, with what only a branch needs under its condition (`warp.skipped`)."""
+    if (found := skipped(emitter.program, it)) is None:
+        return printed(emitter, it.steady)
+    scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
+    for op in found.needed:
+        execute(scope, op)
+    held = f"{TAKEN} = {scope.scalar(found.condition)};"
+    lines = [f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
+    for needless, run in runs(found, it.steady):
+        own = printed(emitter, run)
+        lines += [f"if ({TAKEN}) {{", *indented(own), "}"] if needless else own
+    return lines
 
 
 def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:

@@ -1,0 +1,85 @@
+"""What a branch alone needs is left out where an iteration does not take it."""
+
+import shutil
+from collections.abc import Sequence
+from functools import cache
+
+import pytest
+
+from tests.kernels.programs import changed, loops, program
+from twill.emulate.check import check as executed
+from twill.generation.attempts import Attempt
+from twill.generation.generate import generate
+from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.multistage import multistage
+from twill.inputs import Inputs
+from twill.ir.program import Program
+from twill.ir.statements import MmaIssue, Pipelined, walk
+from twill.simulate.check import check
+from twill.simulate.explore import explore, same
+from twill.targets import target
+from twill.targets.cuda.statements import TAKEN
+from twill.warp.plan import Options
+from twill.warp.skipped import Skipped, runs, skipped
+
+SPARSE, DENSE = "skipping", "queries"
+"""Attention whose blocks have flags, and without."""
+MULTISTAGE = Options(multistage=True)
+
+
+@cache
+def _sparse() -> Generated:
+    """One group computes and loads."""
+    inputs = Inputs(f"tests/kernels/ttgir/{SPARSE}.sm90.ttgir", arch="sm90", groups=2)
+    return generate(inputs, GenerateOptions(time_limit=5.0, check=False, lowering=MULTISTAGE))
+
+
+def _found(made: Program) -> Sequence[tuple[Pipelined, Skipped | None]]:
+    (group,) = made.groups
+    return [(one, skipped(made, one)) for one in walk(group.body) if isinstance(one, Pipelined)]
+
+
+def test_numbers_that_say_what_is_loaded_are_loaded_by_whoever_reads_them() -> None:
+    made = _sparse().program
+    assert len(made.groups) == 1
+    for trips in range(made.channels[0].depth + 4):
+        assert explore(made, same(trips)).complete
+    assert check(made, lambda what: None).values
+
+
+def test_all_mmas_are_left_out_together() -> None:
+    made = _sparse().program
+    ((loop, found),) = _found(made)
+    assert found is not None
+    assert found.from_memory
+    for needless, run in runs(found, loop.steady):
+        assert needless or not any(isinstance(one, MmaIssue) for one in run)
+    assert f"if ({TAKEN}) {{" in target("sm90").source(made)
+
+
+def test_what_every_iteration_needs_stays() -> None:
+    made = changed(DENSE, MULTISTAGE)
+    assert [found for _, found in _found(made)] == [None]
+    assert TAKEN not in target("sm90").source(made)
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_the_ptx_computes_the_same() -> None:
+    made = _sparse()
+    assert executed(made.program, made.loops, made.cuda, lambda what: None).values > 1000
+
+
+@pytest.mark.parametrize("sparse", [True, False])
+def test_iterations_that_take_no_time_are_a_reason_for_the_form(
+    monkeypatch: pytest.MonkeyPatch, sparse: bool
+) -> None:
+    """Both forms take as long where all iterations take the branch."""
+    other = _sparse()
+    alone = Attempt(other.cases, other.program, other.loops, other.results, {})
+    first = Attempt(other.cases, program(SPARSE), loops(SPARSE)[1], {}, {})
+    whole = alone.of_sm()
+    monkeypatch.setattr(Attempt, "of_sm", lambda one: whole)  # pyright: ignore
+    if not sparse:
+        monkeypatch.setattr("twill.generation.multistage.skipped", lambda program, it: None)  # pyright: ignore
+    best = multistage(first, lambda given: alone)
+    assert best.program.groups == (alone if sparse else first).program.groups

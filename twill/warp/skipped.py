@@ -1,0 +1,160 @@
+"""Work that an iteration does not need which leaves a branch out.
+
+If-conversion (`extract.rewrite.predication`) makes a branch straight-line code and a select for each of its
+results. Takes a program whose only group overlaps no iterations of a loop; gives the condition of a branch
+and the statements that nothing else needs, so that they may be executed under it: sparse attention leaves out
+most blocks.
+
+A statement may be left out if all that it writes is read by what may be left out, or is the first choice of a
+select by the condition. MMAs are left out all together or not at all: waits count those in flight.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+from itertools import groupby
+
+from twill.ir.loop import Op, Scalar, Tensor, Value
+from twill.ir.program import Program
+from twill.ir.statements import Compute, MmaIssue, MmaWait, Pipelined, SchedulingFence, Statement
+from twill.ops.table import is_mma, lookup, role
+
+SELECT = "arith.select"
+SPREAD = ("tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout")
+"""A number in all elements of a tile stays that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A branch of a loop."""
+
+    condition: Value
+    by: Compute
+    """A statement that computes the condition."""
+    needed: tuple[Op, ...]
+    """Of its operations, those that do."""
+    made: Mapping[int, int]
+    """By value: the operation of the loop's body that makes it."""
+    ops: frozenset[int]
+    """Operations whose results only the branch needs."""
+
+    @property
+    def from_memory(self) -> bool:
+        """Whether a number in memory says which iterations take the branch."""
+        return any(role(op) == "pointer_load" for op in self.needed)
+
+
+def skipped(program: Program, it: Pipelined) -> Skipped | None:
+    """The branch that all MMAs of a loop are in. None where there is none, where iterations overlap, or where
+    an MMA would be in flight at the end of what is left out: ptxas serializes these (C7515)."""
+    if it.stages != 1 or len(program.groups) != 1 or not _drained(it.steady):
+        return None
+    body = program.op(it.op).regions[0].blocks[0].ops
+    users, conditions = program.function.users(), chosen_by(body)
+    for condition in {value.id: value for value in conditions.values()}.values():
+        selects = frozenset(index for index, value in conditions.items() if value.id == condition.id)
+        found = _branch(program, it, condition, only_for(selects, body, users))
+        if found and all(_drained(run) for needless, run in runs(found, it.steady) if needless):
+            return found
+    return None
+
+
+def runs(found: Skipped, statements: Sequence[Statement]) -> Iterator[tuple[bool, Sequence[Statement]]]:
+    """The statements in order, in runs, and whether each may be left out."""
+    for needless, run in groupby(statements, lambda one: _only(found, one)):
+        yield needless, tuple(run)
+
+
+def chosen_by(body: Sequence[Op]) -> Mapping[int, Value]:
+    """By select: the number that is its condition, as it is or in all elements of a tile."""
+    makers = {value.id: op for op in body for value in op.results}
+    found = dict[int, Value]()
+    for op in body:
+        if op.name != SELECT:
+            continue
+        condition = op.operands[0]
+        while (maker := makers.get(condition.id)) and maker.name in SPREAD:
+            condition = maker.operands[0]
+        if not isinstance(condition.type, Tensor):
+            found[op.index] = condition
+    return found
+
+
+def only_for(selects: Set[int], body: Sequence[Op], users: Mapping[int, Sequence[Op]]) -> frozenset[int]:
+    """The operations of a loop's body whose results are read as the first choice of these selects, and by one
+    another."""
+    found = set[int]()
+    for op in reversed(body):
+        uses = [(value, user) for value in op.results for user in users.get(value.id, ())]
+        if uses and _pure(op) and all(_needless(*use, selects, found) for use in uses):
+            found.add(op.index)
+    return frozenset(found)
+
+
+def _needless(value: Value, user: Op, selects: Set[int], found: Set[int]) -> bool:
+    """Whether a value is read for nothing where the condition does not hold."""
+    if user.index in found:
+        return True
+    return user.index in selects and value.id not in (user.operands[0].id, user.operands[2].id)
+
+
+def _pure(op: Op) -> bool:
+    """It changes nothing that others see."""
+    row = lookup(op.name)
+    return is_mma(op) or role(op) == "pointer_load" or (row is not None and row.access == "none")
+
+
+def _branch(program: Program, it: Pipelined, condition: Value, ops: frozenset[int]) -> Skipped | None:
+    """None where there are MMAs outside of it, or the iteration does not compute the condition by itself."""
+    body = program.op(it.op).regions[0].blocks[0].ops
+    mmas = [op.index for op in body if is_mma(op)]
+    if condition.type != Scalar("i1") or not mmas or not ops.issuperset(mmas):
+        return None
+    made = {value.id: op.index for op in body for value in op.results}
+    for one in it.steady:
+        if isinstance(one, Compute) and condition.producer in one.ops:
+            needed = _cone(program, one, condition, made)
+            return Skipped(condition, one, needed, made, ops) if needed else None
+    return None
+
+
+def _cone(program: Program, it: Compute, condition: Value, made: Mapping[int, int]) -> tuple[Op, ...]:
+    """The operations of a statement that compute the condition from what is fixed in the loop and the number
+    of the iteration; none where it reads what other statements of the iteration, or those before, compute."""
+    own = {index: program.op(index) for index in it.ops}
+    waiting, found = [condition], set[int]()
+    while waiting:
+        value = waiting.pop()
+        if value.producer in own and value.producer not in found:
+            found.add(value.producer)
+            waiting += own[value.producer].operands
+    needed = tuple(own[index] for index in it.ops if index in found)
+    changing = made.keys() | _carried(program, made)
+    late = any(v.id in changing and v.producer not in found for op in needed for v in op.operands)
+    tiles = any(isinstance(value.type, Tensor) for op in needed for value in op.results)
+    return () if late or tiles else needed
+
+
+def _carried(program: Program, made: Mapping[int, int]) -> frozenset[int]:
+    """What iterations hand on to the next, by the loop around the operations."""
+    indices = frozenset(made.values())
+    blocks = (block for block in program.function.blocks() if any(op.index in indices for op in block.ops))
+    return frozenset(value.id for block in blocks for value in block.args[1:])
+
+
+def _drained(statements: Sequence[Statement]) -> bool:
+    """Whether no MMA is in flight at the end of an iteration."""
+    last = max((i for i, one in enumerate(statements) if isinstance(one, MmaIssue)), default=-1)
+    waits = (one.pending for one in statements[last + 1 :] if isinstance(one, MmaWait))
+    return last < 0 or 0 in waits
+
+
+def _only(found: Skipped, one: Statement) -> bool:
+    """Whether only the branch needs a statement. All MMAs are in it, and so are waits for them."""
+    match one:
+        case Compute():
+            written = {found.made.get(write.value) for write in one.writes}
+            return bool(written) and not one.stores and found.ops.issuperset(written)
+        case MmaIssue() | MmaWait() | SchedulingFence():
+            return True
+        case _:
+            return False
