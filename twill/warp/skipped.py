@@ -16,10 +16,11 @@ from itertools import groupby
 from twill.ir.loop import Op, Scalar, Tensor, Value
 from twill.ir.program import Program
 from twill.ir.statements import Compute, MmaIssue, MmaWait, Pipelined, SchedulingFence, Statement
+from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, role
 
 SELECT = "arith.select"
-SPREAD = ("tt.splat", "tt.broadcast", "tt.expand_dims", "ttg.convert_layout")
+SPREAD: tuple[Role, ...] = ("splat", "broadcast", "expand", "layout")
 """A number in all elements of a tile stays that."""
 
 
@@ -72,7 +73,7 @@ def chosen_by(body: Sequence[Op]) -> Mapping[int, Value]:
         if op.name != SELECT:
             continue
         condition = op.operands[0]
-        while (maker := makers.get(condition.id)) and maker.name in SPREAD:
+        while (maker := makers.get(condition.id)) and role(maker) in SPREAD:
             condition = maker.operands[0]
         if not isinstance(condition.type, Tensor):
             found[op.index] = condition
