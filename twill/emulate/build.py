@@ -34,12 +34,10 @@ from twill.simulate.compare import (
     TOLERANCE,
     Compared,
     arguments,
-    changed,
-    error,
+    compared,
     of_order,
     scalars,
     useful,
-    written_by_either,
 )
 from twill.simulate.global_memory import Memory
 from twill.simulate.index_arrays import Fills
@@ -142,8 +140,9 @@ def run(build: Build, request: Request, meter: Meter | None = None) -> tuple[Com
     raw = start.raw()
     execute(build, start.numbers, request, raw, meter)
     return tuple(
-        _compared(name, kind, start.expected, start.before[name], decoded(raw[name], kind))
+        compared(name, kind, start.expected.array(name, len(found))[: len(found)], found, start.before[name])
         for name, kind in start.expected.types.items()
+        for found in [decoded(raw[name], kind)]
     )
 
 
@@ -294,16 +293,6 @@ def _launch(
         ctas=blocks,
         meter=meter,
     )
-
-
-def _compared(name: str, kind: str, expected: Memory, before: Array, found: Array) -> Compared:
-    one, other, old = (
-        np.asarray(values, np.float64) for values in (expected.array(name, len(found)), found, before)
-    )
-    one = one[: len(other)]
-    written = changed(old, one)
-    values = int(np.count_nonzero(written & np.isfinite(one)))
-    return Compared(name, error(*written_by_either(old, one, other)), bool(written.any()), kind, values)
 
 
 TF32 = 2e-3

@@ -279,6 +279,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     def storing(tried: Sequence[Case]) -> Attempt:
         return _attempt(tried, session, replace(lowering, independent=True))
 
+    @cache
     def one_group() -> Sequence[Case]:
         several = stated.groups is None or stated.groups > FEWEST
         return cases(replace(stated, groups=FEWEST)) if several else found
@@ -288,7 +289,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     one = (
         attempt(tuple(map(session.as_kept, found)), 1)
         if session.kept
-        else fastest(found, attempt, session.slowest, lowering.most_blocks, cache(one_group))
+        else fastest(found, attempt, session.slowest, lowering.most_blocks, one_group)
     )
     several = one.several
     if not session.kept:

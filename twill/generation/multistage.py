@@ -105,9 +105,8 @@ def multistage(
 def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
     groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
-    alone, or threads copy what pages or rows
-    are numbers of: a group that copies has four warps that TMA would not need. None where it can not be
-    lowered so."""
+    alone, or threads copy what pages or rows are numbers of: a group that copies has four warps that TMA
+    would not need. None where it can not be lowered so."""
     machine = first.loops[0].machine
     try:
         return attempt(first.cases)

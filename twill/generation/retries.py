@@ -136,9 +136,8 @@ def retries(
     far_too_much: bool = False,
 ) -> Iterator[Retry]:
     """What is tried instead of a kernel of `before` cycles, in this order. Where it spills `far_too_much`,
-    its other forms come first, which need no search; so do several groups that it has one in place of,
-    whose threads have less to hold each. Problems that were solved already are not solved
-    again."""
+    its other forms come first, which need no search; so do several groups that it has one in place of, whose
+    threads have less to hold each. Problems that were solved already are not solved again."""
     limit = min(options.time_limit, LONGEST)
     unchecked = replace(options, check=False, execute=False, time_limit=limit)
 
@@ -160,7 +159,8 @@ def retries(
     if made.several:
         several = partial(_with_source, made.several, made.program.warnings)
         yield Retry(SEVERAL, SEVERAL, several, SLOWER * before, searches=False)
-    together = _together(inputs, options, made, making, SLOWER * before)
+    apart = options.lowering.multistage is None and inputs.groups is None
+    together = _together(inputs, made, making, SLOWER * before) if apart else None
     if together and not together.searches:
         yield together
     if inputs.subtile is None and made.subtile == 1:
@@ -171,7 +171,6 @@ def retries(
         return
     if together and together.searches:
         yield together
-    apart = options.lowering.multistage is None and inputs.groups is None
     yield from _coarser(inputs, made, making, SLOWER * before, apart)
     yield from _by_registers(made, making, {} if far_too_much else forms, SLOWER * before)
     if inputs.subtile is None and min(form.subtile for form in (made, *made.others)) > 1:
@@ -182,12 +181,10 @@ def retries(
         yield Retry("loads behind loops", LATE, late, SLOWER * before)
 
 
-def _together(
-    inputs: Inputs, options: GenerateOptions, made: Generated, making: _Making, slowest: float
-) -> Retry | None:
+def _together(inputs: Inputs, made: Generated, making: _Making, slowest: float) -> Retry | None:
     """Whole tiles, or the sub-tiles that are given, with loads by the group that computes: in a schedule that
-    was lowered so before, or in one that is searched for. None where that is of no use, or decided."""
-    if options.lowering.multistage is not None or inputs.groups is not None or not _loads_apart(made):
+    was lowered so before, or in one that is searched for. None where that is of no use."""
+    if not _loads_apart(made):
         return None
     subtile = inputs.subtile or 1
     for form in (made, *made.others):

@@ -234,23 +234,22 @@ def _compared(name: str, expected: Memory, found: Memory, untouched: Memory) -> 
     whole = [memory.array(name, size)[:size] for memory in (expected, found, untouched)]  # they grow ahead
     if all(np.array_equal(whole[0], array) for array in whole[1:]):
         return Compared(name, 0.0, False, expected.types[name], 0)
-    one, other, before = (array.astype(np.float64) for array in whole)
-    written = changed(before, one)
+    return compared(name, expected.types[name], *whole)
+
+
+def compared(name: str, type: str, expected: Array, found: Array, before: Array) -> Compared:
+    """An array after both runs. Elements that neither has written say nothing, and would make an error look
+    small."""
+    one, other, old = (array.astype(np.float64) for array in (expected, found, before))
+    written = _changed(old, one)
+    either = written | _changed(old, other)
     values = int(np.count_nonzero(written & np.isfinite(one)))
-    off = error(*written_by_either(before, one, other))
-    return Compared(name, off, bool(written.any()), expected.types[name], values)
+    return Compared(name, error(one[either], other[either]), bool(written.any()), type, values)
 
 
-def changed(before: Array, after: Array) -> Array:
+def _changed(before: Array, after: Array) -> Array:
     """Where elements are others than before; NaN is the same as NaN."""
     return (before != after) & ~(np.isnan(before) & np.isnan(after))
-
-
-def written_by_either(before: Array, expected: Array, found: Array) -> tuple[Array, Array]:
-    """The elements that one of both runs has changed: those that neither has say nothing, and would make an
-    error look small."""
-    written = changed(before, expected) | changed(before, found)
-    return expected[written], found[written]
 
 
 def error(expected: Array, found: Array) -> float:

@@ -109,9 +109,10 @@ class Memory:
             return first + _ALIGNMENT * np.arange(_CHUNK, dtype=np.int64)
         if fill := self.fills.get(argument):
             random = np.random.default_rng((self.seed, crc32(argument.encode()), chunk, 3))
-            runs = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK).reshape(-1, fill.run)
-            places: Any = random.permuted(runs, axis=1).reshape(-1) if fill.run > 1 else runs.reshape(-1)
-            more: Any = random.integers(0, fill.spread, _CHUNK)
+            places: Any = np.arange(chunk * _CHUNK, (chunk + 1) * _CHUNK)
+            if fill.run > 1:
+                places = random.permuted(places.reshape(-1, fill.run), axis=1).reshape(-1)
+            more: Any = random.integers(0, fill.spread, _CHUNK) if fill.spread > 1 else 0
             return rounded(fill.start + fill.step * places + more, self.types[argument])
         plain = _random(self.seed, argument, chunk, self.types[argument], self.exact)
         if what := self.block_scaled.get(argument):

@@ -20,7 +20,7 @@ from twill.ir.loop import Function, Op, Pointer, TensorDesc, Value
 from twill.ops.axis_info import element_bytes
 from twill.ops.row import Role, Values
 from twill.ops.table import lookup, role
-from twill.ops.values import Array, Descriptor, Operand, element
+from twill.ops.values import Array, Descriptor, Operand, Pointers, element
 from twill.simulate.global_memory import MOST, Fill, Memory
 from twill.simulate.interpret import Scope, block
 
@@ -61,7 +61,25 @@ def fills(
 ) -> Fills:
     """By the name of the array; arrays that need nothing are left out. `arguments` by value id, with the
     memory behind them, which stays as it is."""
-    return _best(function, arguments, memory, program)[1]
+    needed = _needed(function)
+    names = _steering(function, needed)
+    if not names:
+        return {}
+
+    def score(tried: Fills) -> Score:
+        return _score(*_seen(function, needed, arguments, _filled(memory, tried), program))
+
+    found = dict[str, Fill]()
+    best = score(found)
+    for _ in range(ROUNDS):
+        before = best
+        for name, candidate in product(names, CANDIDATES):
+            tried = {**found, name: candidate}
+            if (now := score(tried)) > best:
+                best, found = now, tried
+        if best == before:
+            break
+    return found
 
 
 def work(
@@ -83,29 +101,12 @@ def steered(function: Function) -> bool:
     return bool(_steering(function, _needed(function)))
 
 
-def _best(
-    function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
-) -> tuple[Score, Fills]:
-    needed = _needed(function)
-    names = _steering(function, needed)
-    best, found = _score(function, needed, arguments, _filled(memory, {}), program), dict[str, Fill]()
-    for _ in range(ROUNDS if names else 0):
-        before = best
-        for name, candidate in product(names, CANDIDATES):
-            tried = {**found, name: candidate}
-            score = _score(function, needed, arguments, _filled(memory, tried), program)
-            if score > best:
-                best, found = score, tried
-        if best == before:
-            break
-    return best, found
-
-
 def writes(
     function: Function, arguments: Mapping[int, Operand], memory: Memory, program: Mapping[str, int]
 ) -> bool:
     """Whether a program of the grid writes anything, as far as a partial execution says."""
-    return _score(function, _needed(function), arguments, _filled(memory, {}), program)[0] > 0
+    seen, done = _seen(function, _needed(function), arguments, _filled(memory, {}), program)
+    return done and bool(seen.written)
 
 
 def _filled(memory: Memory, chosen: Fills) -> Memory:
@@ -288,8 +289,7 @@ class _Partial(Scope):
         source, *rest = operands
         if isinstance(source, _Unknown) or (rest and isinstance(rest[0], _Unknown)):
             return
-        offsets = np.asarray(source.offset, np.int64)
-        inside = offsets[np.broadcast_to(rest[0] if rest else True, offsets.shape)]
+        inside = _inside(source, rest[0] if rest else True)
         if inside.size:
             self._limit(inside)
             self.seen.read.setdefault(source.argument, []).append(inside[:: -(-inside.size // SAMPLES)])
@@ -311,9 +311,13 @@ def _written(op: Op, operands: Sequence[Operand]) -> tuple[str, Array] | None:
     if isinstance(target, Descriptor):
         offsets, inside = target.offsets(tuple(int(index) for index in rest))
         return target.pointers.argument, offsets[inside]
-    offsets = np.asarray(target.offset, np.int64)
-    inside = rest[0] if rest and role(op) in _MASKED else True
-    return target.argument, offsets[np.broadcast_to(inside, offsets.shape)]
+    return target.argument, _inside(target, rest[0] if rest and role(op) in _MASKED else True)
+
+
+def _inside(pointers: Pointers, mask: Operand | bool) -> Array:
+    """The offsets of the elements where the mask holds."""
+    offsets = np.asarray(pointers.offset, np.int64)
+    return offsets[np.broadcast_to(mask, offsets.shape)]
 
 
 def _check(op: Op, found: Descriptor) -> None:
@@ -341,15 +345,8 @@ def _seen(
     return scope.seen, True
 
 
-def _score(
-    function: Function,
-    needed: frozenset[int],
-    arguments: Mapping[int, Operand],
-    memory: Memory,
-    program: Mapping[str, int],
-) -> Score:
+def _score(seen: _Seen, done: bool) -> Score:
     """Larger is better. An execution that goes wrong counts as far as it came, with a deduction."""
-    seen, done = _seen(function, needed, arguments, memory, program)
     loops = sum(min(count, ENOUGH) - max(0, count - MANY) for count in seen.trips.values())
     return (
         len(seen.written) if done else -1,

@@ -83,38 +83,39 @@ def with_reloaded_numbers(code: Code, loops: Sequence[Scheduled]) -> Code:
     others read (the flag of a block of sparse attention, for one) are loaded again by whoever reads them. No
     other group reads them ahead then, and copies are issued several iterations before the group itself
     reaches the iteration of the number. (The copies have brought its line to the cache by then.)"""
-    analysis = AxisAnalysis(code.function)
-    inside = {op.index for one in loops for op in one.loop.body.walk()}
-    stores = [op for op in code.ops.values() if op.name in EFFECTS]
-    numbers = {
-        index
-        for index in inside - set(code.copies)
-        if role(op := code.ops[index]) == "pointer_load"
-        and isinstance(op.result.type, Scalar)
-        and feeds_address(analysis, op, inside)
-        and not any(may_write(code, store, op) for store in stores)
-    }
-    return replace(code, reloaded=code.reloaded | numbers)
+    inside = _inside(loops) - set(code.copies)
+    loads = (op for op in _for_addresses(code, loops) if isinstance(op.result.type, Scalar))
+    return replace(code, reloaded=code.reloaded | {op.index for op in loads if op.index in inside})
 
 
 def _index_tiles(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
-    analysis = AxisAnalysis(code.function)
-    inside = {op.index for one in loops for op in one.loop.body.walk()}
-    stores = [op for op in code.ops.values() if op.name in EFFECTS]
-    for op in code.ops.values():
-        tile = op.result.type if role(op) == "pointer_load" else None
-        index = (
+    for op in _for_addresses(code, loops):
+        tile = op.result.type
+        if (
             isinstance(tile, Tensor)
-            and bool(tile.shape)
+            and tile.shape
             and isinstance(tile.dtype, Scalar)
             and tile.dtype.name.startswith("i")
-        )
-        if (
-            index
-            and not any(may_write(code, store, op) for store in stores)
-            and (op.index not in inside or feeds_address(analysis, op, inside))
         ):
             yield op
+
+
+def _for_addresses(code: Code, loops: Sequence[Scheduled]) -> Iterator[Op]:
+    """The pointer loads of what nothing in the kernel writes: outside of loops, and in these where what is
+    loaded says where, or whether, other loads read."""
+    analysis, inside = AxisAnalysis(code.function), _inside(loops)
+    stores = [op for op in code.ops.values() if op.name in EFFECTS]
+    for op in code.ops.values():
+        if (
+            role(op) == "pointer_load"
+            and (op.index not in inside or feeds_address(analysis, op, inside))
+            and not any(may_write(code, store, op) for store in stores)
+        ):
+            yield op
+
+
+def _inside(loops: Sequence[Scheduled]) -> set[int]:
+    return {op.index for one in loops for op in one.loop.body.walk()}
 
 
 def loaded_by_pointer(code: Code, loops: Iterable[Scheduled]) -> Iterator[Op]:

@@ -7,7 +7,7 @@ capability 5.x and later, shared memory).
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 
 BANKS, WORD, LANES = 32, 4, 32
@@ -38,12 +38,7 @@ def exchange(width: int, size: int) -> Exchange:
 
 def wavefronts(width: int, size: int, how: Exchange) -> int:
     """How many passes over the banks a store of one pair of every lane takes."""
-    active = BANKS * WORD // (PAIR * size)
-    halves = (range(first, min(first + active, LANES)) for first in range(0, LANES, active))
-    return sum(
-        max(Counter(bank for lane in half for bank in _banks(lane, width, size, how)).values())
-        for half in halves
-    )
+    return passes(PAIR * size, [_place(lane, width, size, how) for lane in range(LANES)])
 
 
 def passes(bytes: int, places: Sequence[int]) -> int:
@@ -60,10 +55,9 @@ def _conflicts(words: Set[int]) -> int:
     return max(Counter(word % BANKS for word in words).values())
 
 
-def _banks(lane: int, width: int, size: int, how: Exchange) -> Iterator[int]:
+def _place(lane: int, width: int, size: int, how: Exchange) -> int:
     row = lane // 4
-    at = swizzle(width, row * width + lane % 4 * PAIR * size) ^ (how.bytes if row & how.row else 0)
-    yield from ((at + byte) // WORD % BANKS for byte in range(0, PAIR * size, WORD))
+    return swizzle(width, row * width + lane % 4 * PAIR * size) ^ (how.bytes if row & how.row else 0)
 
 
 def swizzle(width: int, offset: int) -> int:

@@ -238,10 +238,15 @@ def once(form: Fragment | Spread) -> str:
             return f"thread.row < {16 * form.down}" if form.copies > 1 else "true"
 
 
+def all_of(*conditions: str) -> str:
+    """What holds where all of them do."""
+    return " && ".join(one for one in conditions if one != "true") or "true"
+
+
 def guard(*conditions: str) -> str:
     """In front of a statement: only where all of them hold."""
-    needed = [one for one in conditions if one != "true"]
-    return f"if ({' && '.join(needed)}) " if needed else ""
+    condition = all_of(*conditions)
+    return f"if ({condition}) " if condition != "true" else ""
 
 
 def constant_type(type: Type) -> str:

@@ -11,7 +11,7 @@ from twill.ir.loop import Op, Tensor, Value
 from twill.ops.axis_info import moved_together
 from twill.targets.cuda.address_analysis import Analysis
 from twill.targets.cuda.copies import joined
-from twill.targets.cuda.elements import guard, once
+from twill.targets.cuda.elements import all_of, guard, once
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import OF_WORD, Held, as_stored
 from twill.targets.cuda.scope import Scope
@@ -45,11 +45,10 @@ def linear_addition(scope: Scope, op: Op, form: Spread) -> list[str] | None:
     if source is None:
         return None
     one = form.point(f"(i_ * {many})")
-    masked = (scope.elements(mask)(one) for mask in op.operands[2:])
+    condition = all_of(once(form), *(scope.elements(mask)(one) for mask in op.operands[2:]))
     words = many // 2 if source.pack else many
-    conditions = joined([each for each in (once(form), *masked) if each != "true"] or ["true"])
     target = scope.elements(op.operands[0])(one)
-    added = f"add_neighbours<{words}>({target}, {source.name}, i_ * {words}, {conditions});"
+    added = f"add_neighbours<{words}>({target}, {source.name}, i_ * {words}, {condition});"
     return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {added}"]
 
 

@@ -35,6 +35,7 @@ _STAYING: frozenset[Role] = frozenset(
         "while",
     }
 )
+"""What stays in front of the loop."""
 _WAITING: frozenset[Role] = frozenset({"pointer_load", "layout", "reduce", "scan", "dot", "alloc"})
 """What waits for global memory, for other threads or for what was loaded before."""
 

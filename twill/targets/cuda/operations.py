@@ -27,7 +27,7 @@ from twill.targets.cuda import (
 from twill.targets.cuda.arithmetic import ATOMICS, expression, expressions, indices
 from twill.targets.cuda.conversions import nearby
 from twill.targets.cuda.element_pairs import paired
-from twill.targets.cuda.elements import guard, once, refuse, written
+from twill.targets.cuda.elements import all_of, guard, once, refuse, written
 from twill.targets.cuda.exchange import WHOLE, alone, each, exchanged, gathered, reduced, shared_between
 from twill.targets.cuda.expressions import plus, times
 from twill.targets.cuda.fragments import Fragment, holding, staged, together
@@ -245,8 +245,8 @@ def _atomic(scope: Scope, op: Op) -> None:
     target, source = scope.elements(pointers)(one), cast(value.type, scope.elements(value)(one))
     scope.lines += [UNROLL, f"for (int i_ = 0; i_ < {form.registers}; ++i_)"]
     if kind == "fadd" and c_type(value.type) in ("__half", "__nv_bfloat16"):
-        holds = " && ".join(each for each in conditions if each != "true") or "true"
-        scope.lines.append(f"    add_element<{c_type(value.type)}>({target}, {source}, {holds});")
+        added = f"add_element<{c_type(value.type)}>({target}, {source}, {all_of(*conditions)});"
+        scope.lines.append(f"    {added}")
         return
     called = atomics.call(op, word, c_type(value.type), target, [source])
     scope.lines.append(f"    {guard(*conditions)}{called};")

@@ -82,6 +82,8 @@ call: computing the lane again delays every arrival."""
 
 def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
     """The lines of statements in order. Raises TwillError for what can not be generated."""
+    if not any(isinstance(one, Pipelined) for one in statements):
+        return [line for one in statements for line in _one(emitter, one)]
     lines, index = list[str](), 0
     while index < len(statements):
         before = before_loop(emitter.program, statements[index:])

@@ -17,7 +17,7 @@ from twill.ir.loop import Function, Op, Tensor, Value
 from twill.ops.axis_info import AxisAnalysis, moved_together, run_bytes
 from twill.ops.c import c_type
 from twill.ops.table import lookup, role
-from twill.targets.cuda.elements import guard, once
+from twill.targets.cuda.elements import all_of, guard, once
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import Held, Point, as_stored, packed, point
@@ -100,8 +100,7 @@ def _moved_where(scope: Scope, op: Op, form: Fragment, one: Point) -> tuple[str,
     """The pointer, and the condition under which an element is stored or added: only one of the threads that
     hold it adds it."""
     pointer, condition = _placed(scope, op.operands[0], op.operands[2:], one)
-    needed = [each for each in (once(form) if adds(op) else "true", condition) if each != "true"]
-    return pointer, " && ".join(needed) or "true"
+    return pointer, all_of(once(form), condition) if adds(op) else condition
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +201,8 @@ def _pairs_loaded(scope: Scope, op: Op, name: str, form: Fragment) -> list[str]:
 def _placed(scope: Scope, pointers: Value, masks: Sequence[Value], one: Point) -> tuple[str, str]:
     """The pointer of an element, and the condition under which it is loaded or stored. Raises ValueError
     where another thread knows them."""
-    conditions = [scope.elements(mask)(one) for mask in masks]
-    needed = [condition for condition in conditions if condition != "true"]
-    return scope.elements(pointers)(one), " && ".join(needed) or "true"
+    condition = all_of(*(scope.elements(mask)(one) for mask in masks))
+    return scope.elements(pointers)(one), condition
 
 
 def _moved(form: Fragment) -> _Moved:

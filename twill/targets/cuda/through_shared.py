@@ -196,8 +196,8 @@ def _write_scratch(scope: Scope, form: Elements, kind: Tensor, tile: Shared) -> 
     neighbours come together in registers first."""
     layout = form.layout if isinstance(form, Held) else holding(kind)
     if not isinstance(form, Held) and isinstance(layout, Spread) and _neighbours(layout, tile) > 1:
-        name = f"written_{len(scope.lines)}"
-        scope.lines += [declaration(kind, name), *written(kind, name, form)]
+        lines, name = word_array(kind, form, f"written_{len(scope.lines)}")
+        scope.lines += lines
         form = held(name, kind)
     _write_swizzled(scope, form, layout, tile, kind)
 
