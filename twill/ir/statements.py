@@ -503,7 +503,7 @@ def with_inner(statement: Statement, change: Callable[[Statements], Statements])
         case Pipelined(filled=filled, prologue=prologue, steady=steady, epilogue=epilogue, short=short):
             return replace(
                 statement,
-                filled=tuple(one for one in change(filled) if isinstance(one, ProducerLoad)),
+                filled=tuple(one for one in change(filled) if isinstance(one, ProducerLoad | Compute)),
                 prologue=change(prologue),
                 steady=change(steady),
                 epilogue=change(epilogue),

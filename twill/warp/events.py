@@ -180,7 +180,9 @@ def _due(group: Group, tasks: Sequence[Task], start: Time) -> Time | None:
 def _read_in_time(group: Group) -> set[int]:
     """What is read in the iteration in which it is due: all that loads of later iterations do not read alone
     (`warp.run_ahead`)."""
-    others = (task for task in group.tasks if not any(fills_for_itself(group, c) for c in filled(group, task)))
+    others = (
+        task for task in group.tasks if not any(fills_for_itself(group, c) for c in filled(group, task))
+    )
     return {leaf.source.id for task in others for leaf in task.leaves}
 
 
