@@ -2099,6 +2099,34 @@ def consulted(a, b, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: t
 
 
 @triton.jit
+def hopping(a, b, c, leaps, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = a @ b, in whose rows a table leaps on from block to block."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    at = 0
+    for i in range(0, N, BLOCK):
+        x = tl.load(a + row[:, None] * N + (i + tl.arange(0, BLOCK))[None, :])
+        y = tl.load(b + (at + tl.arange(0, BLOCK))[:, None] * DIM + d[None, :])
+        acc = tl.dot(x, y, acc)
+        at += BLOCK * tl.load(leaps + i // BLOCK)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
+def hopped(a, b, c, leaps, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = the sum of the blocks of a @ b.T on which a table leaps, without what lies right of a slope."""
+    row, d, column = tl.arange(0, 64), tl.arange(0, DIM), tl.arange(0, BLOCK)
+    x = tl.load(a + row[:, None] * DIM + d[None, :])
+    acc = tl.zeros([64, BLOCK], tl.float32)
+    at = tl.load(leaps)
+    for i in range(0, N, BLOCK):
+        y = tl.load(b + (at + column)[None, :] * DIM + d[:, None])
+        acc += tl.where(row[:, None] * 64 >= (at + column)[None, :], tl.dot(x, y), 0.5)
+        at += BLOCK * tl.load(leaps + i // BLOCK)
+    tl.store(c + row[:, None] * BLOCK + column[None, :], acc)
+
+
+@triton.jit
 def weighed(a, b, w, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: tl.constexpr):
     """c = the sum of the blocks of (a @ b.T) * w, whose rows and weights lie in pages that a table names."""
     row, d = tl.arange(0, 64), tl.arange(0, DIM)
@@ -3057,6 +3085,14 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "PAGE": 16,
         "num_warps": 4,
     },
+    "hopping": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "leaps": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64,
+        "num_warps": 4,
+    },
+    "hopped": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "leaps": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64,
+        "num_warps": 4,
+    },
     "thumbed": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "size": "i32", "pitch": "i32:16", "N": "i32:16",
         "DIM": 64, "BLOCK": 64, "num_warps": 4,
@@ -3583,6 +3619,8 @@ VARIANTS = {
     "distant": ("distant", {}),
     "bordered": ("bordered", {}),
     "consulted": ("consulted", {}),
+    "hopping": ("hopping", {}),
+    "hopped": ("hopped", {}),
     "thumbed": ("thumbed", {}),
     "weighed": ("weighed", {}),
     "dequantized": ("dequantized", {}),

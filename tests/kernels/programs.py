@@ -71,6 +71,8 @@ FORMS = (
         "distant",
         "bordered",
         "consulted",
+        "hopping",
+        "hopped",
         "thumbed",
         "weighed",
         "dequantized",

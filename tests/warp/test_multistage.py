@@ -4,6 +4,7 @@ import shutil
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TypeGuard
 
 import pytest
 
@@ -46,6 +47,10 @@ GATHERED, LOOKED_UP, BESIDE = "gathered_rows", "consulted", "weighed"
 BETWEEN = "tilted"
 """A vector is read between two MMAs, so that its slot is released in the prologue too."""
 ATTENTION = "queries"
+AHEAD = "hopping", "hopped"
+"""Where to load from follows from numbers that the loop carries and loads; one reads them in time, too."""
+THROUGH = "pacing"
+"""Tiles pass through registers in accesses of 2 bytes."""
 MULTISTAGE = Options(multistage=True)
 
 
@@ -64,7 +69,8 @@ def test_the_group_that_computes_fills_every_slot(kernel: str) -> None:
     for channel in made.channels:
         assert channel.producer == group.id
         assert channel.consumers == (group.id,)
-    assert {(one.channel, one.slots) for one in loop.filled} == {(one.id, one.depth) for one in made.channels}
+    filled = {(one.channel, one.slots) for one in loop.filled if isinstance(one, ProducerLoad)}
+    assert filled == {(one.id, one.depth) for one in made.channels}
     validate(made, loops(kernel)[1][0].machine.limits)
 
 
@@ -82,7 +88,7 @@ def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
         assert before.at.iteration.offset - load.at.iteration.offset == load.slots
 
 
-@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN])
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, THROUGH])
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     made = changed(kernel, MULTISTAGE)
     for trips in range(made.channels[0].depth + 4):
@@ -130,6 +136,57 @@ def test_the_ptx_of_two_mmas_in_a_row_is_right(kernel: str) -> None:
     made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
     run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
     assert run.values > 1000
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+@pytest.mark.parametrize("kernel", [*AHEAD, THROUGH])
+def test_the_ptx_of_loads_that_are_ahead_is_right(kernel: str) -> None:
+    made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
+    run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
+    assert run.values > 1000
+
+
+@pytest.mark.parametrize("kernel", AHEAD)
+def test_numbers_for_later_loads_are_variables_of_their_own(kernel: str) -> None:
+    made = changed(kernel, MULTISTAGE)
+    group, loop = _loop(made)
+    for part in (loop.filled, loop.steady):
+        (place,) = (i for i, one in enumerate(part) if isinstance(one, ProducerLoad))
+        load, numbers = part[place], part[place + 1]
+        assert isinstance(load, ProducerLoad)
+        assert isinstance(numbers, Compute)
+        assert numbers.slots == load.slots
+        assert {write.register for write in numbers.writes} <= {read.location for read in load.reads}
+    own = {write.register.variable for one in walk(group.body) if _in_time(one) for write in one.writes}
+    ahead = {write.register.variable for one in walk(group.body) if _ahead(one) for write in one.writes}
+    assert ahead
+    assert not own & ahead
+
+
+def _in_time(one: Statement) -> TypeGuard[Compute]:
+    return isinstance(one, Compute) and not one.slots
+
+
+def _ahead(one: Statement) -> TypeGuard[Compute]:
+    return isinstance(one, Compute) and bool(one.slots)
+
+
+def test_numbers_that_loads_alone_need_are_computed_once_for_each() -> None:
+    _, loop = _loop(changed(AHEAD[0], MULTISTAGE))
+    assert [one.slots for one in loop.steady if isinstance(one, Compute)] == [2]
+    _, loop = _loop(changed(AHEAD[1], MULTISTAGE))
+    assert any(not one.slots and "load.at" in one.node for one in loop.steady if isinstance(one, Compute))
+
+
+@pytest.mark.parametrize("part", ["filled", "steady"])
+@pytest.mark.parametrize("kernel", AHEAD)
+def test_numbers_that_are_left_out_are_found(kernel: str, part: str) -> None:
+    made = changed(kernel, MULTISTAGE)
+    group, loop = _loop(made)
+    left = tuple(one for one in getattr(loop, part) if not _ahead(one))
+    body = tuple(replace(loop, **{part: left}) if one is loop else one for one in group.body)
+    with pytest.raises(TwillError, match="computes a wrong c"):
+        check(replace(made, groups=(replace(group, body=body),)), lambda what: None)
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
@@ -203,7 +260,6 @@ def test_a_load_that_is_left_out_is_found() -> None:
     ("kernel", "why"),
     [
         ("dequantized", "2 groups compute"),
-        ("pacing", "a tile passes through registers"),
         ("matmul_half.sm100", "one group that computes and loads"),
         ("unrolled", "shared memory"),
     ],

@@ -53,6 +53,9 @@ class Compute:
     stores: tuple[TensorMemory, ...] = ()
     """Tiles of tensor memory that it writes. Those that it reads or writes are bound by `reads`; what it has
     read and written is complete with the statement."""
+    slots: int = 0
+    """Of the channel for whose loads it computes numbers beside them, by `ProducerLoad.slots` and under the
+    same conditions; 0 for all others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -388,9 +391,9 @@ class Pipelined:
     zeroed: tuple["Statement", ...] = ()
     """Initial values of accumulators that MMAs write without reading (`not_first`): executed where N = 0,
     needless otherwise."""
-    filled: tuple["ProducerLoad", ...] = ()
+    filled: tuple["ProducerLoad | Compute", ...] = ()
     """By a group that reads what it loads, before all else: for i = 0, 1 .. each load of iteration i that
-    there is, if its channel has more than i slots."""
+    there is, if its channel has more than i slots; and what is computed for the loads of a channel."""
     predicated: bool = False
     """`short` is the steady state once more, executed for i = 0, 1 .. until the latest of its statements has
     been for iteration N - 1 (`ir.effects.drained_after`): statements for iterations that there are not do
@@ -500,7 +503,7 @@ def with_inner(statement: Statement, change: Callable[[Statements], Statements])
         case Pipelined(filled=filled, prologue=prologue, steady=steady, epilogue=epilogue, short=short):
             return replace(
                 statement,
-                filled=tuple(one for one in change(filled) if isinstance(one, ProducerLoad)),
+                filled=tuple(one for one in change(filled) if isinstance(one, ProducerLoad | Compute)),
                 prologue=change(prologue),
                 steady=change(steady),
                 epilogue=change(epilogue),

@@ -15,6 +15,7 @@ from twill.ir.statements import (
     Advance,
     Alternate,
     BarrierWait,
+    Compute,
     For,
     If,
     Move,
@@ -163,6 +164,9 @@ def _list(walk: _Walk, statements: tuple[Statement, ...], context: Action | None
                 yield replace(here, statement=replace(statement, half="arrive"))
                 yield replace(here, statement=replace(statement, half="wait"))
             case ProducerLoad(slots=slots) if here.loop is not None:
+                if slots <= here.number < here.total:
+                    yield here
+            case Compute(slots=slots) if slots and here.loop is not None:
                 if slots <= here.number < here.total:
                     yield here
             case _:

@@ -16,7 +16,7 @@ from twill.extract.scalars import bounding, extents, stepping
 from twill.ir.checked import Checked, CheckedRun
 from twill.ir.loop import Function, Op, Pointer, TensorDesc, Value
 from twill.ir.program import Program
-from twill.ir.statements import Pipelined, walk
+from twill.ir.statements import Compute, Pipelined, walk
 from twill.ops.table import role
 from twill.simulate.actions import two_ways
 from twill.simulate.compare import FLOAT, Compared, arguments, collide, compare, scalars, wrong
@@ -229,6 +229,9 @@ def trials(program: Program) -> tuple[Trial, ...]:
         if all(trial.longest[loop] not in COUNTS[1:] for trial in candidates)
     ]
     more.append(next((trial for trial in candidates if trial.continued), None))
+    if least := _refilled_twice(program):
+        deep = (one for one in tried.values() if any((count or 0) >= least for count in one.longest))
+        more.append(next(deep, None))
     found = dict[tuple[int, int], list[Trial]]()
     for trial in candidates:
         for loop, count in enumerate(trial.longest):
@@ -250,6 +253,14 @@ def trials(program: Program) -> tuple[Trial, ...]:
     placed = [*far(program, most), *(_placed(program, trial) for trial in [*chosen, *ragged])]
     unique = {(str(trial.numbers), str(trial.grid)): trial for trial in placed}
     return tuple(unique.values())
+
+
+def _refilled_twice(program: Program) -> int:
+    """Iterations of a loop that computes numbers beside loads, for those beside the second refill of a slot
+    to matter; 0 where none does (`warp.run_ahead`)."""
+    every = (one for group in program.groups for one in walk(group.body))
+    most = max((one.slots for one in every if isinstance(one, Compute)), default=0)
+    return most + 2 if most else 0
 
 
 def _iterations(trial: Trial) -> int:

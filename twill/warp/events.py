@@ -112,7 +112,12 @@ def _acquiring(group: Group) -> Iterable[Event]:
 
 def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
     channels = filled(group, task)
+    if task.ahead:
+        return
     if channels and fills_for_itself(group, channels[0]):
+        moving = _moving(group, task)
+        if moving is not None and any(value.id in _read_in_time(group) for value in moving.writes):
+            yield Event(task.start, 1, index, moving)
         return
     if channels and channels[0].filled_by in LOADED:
         together = [other for other in group.tasks if channels[0] in filled(group, other)]
@@ -172,19 +177,28 @@ def _due(group: Group, tasks: Sequence[Task], start: Time) -> Time | None:
     return max(start, min(first, last))
 
 
+def _read_in_time(group: Group) -> set[int]:
+    """What is read in the iteration in which it is due: all that loads of later iterations do not read alone
+    (`warp.run_ahead`)."""
+    others = (
+        task for task in group.tasks if not any(fills_for_itself(group, c) for c in filled(group, task))
+    )
+    return {leaf.source.id for task in others for leaf in task.leaves}
+
+
 def _moving(group: Group, task: Task) -> Task | None:
     """What a load leaves to the next iteration besides its tile: offsets that it moves; None for nothing."""
     kept = {carry.yielded.id for carry in group.scheduled.loop.carried}
     writes = tuple(value for value in task.writes if value.id in kept)
     if not writes:
         return None
-    return replace(cut(group, task, writes), writes=writes)
+    return replace(cut(group.code, task, writes), writes=writes)
 
 
-def cut(group: Group, task: Task, wanted: Iterable[Value]) -> Task:
+def cut(code: Code, task: Task, wanted: Iterable[Value]) -> Task:
     """What of a task some of the values that it makes follow from."""
     needed, ops = {value.id for value in wanted}, list[int]()
-    for op in (group.code.ops[index] for index in reversed(task.ops)):
+    for op in (code.ops[index] for index in reversed(task.ops)):
         if any(value.id in needed for value in op.results):
             ops.append(op.index)
             needed |= {value.id for value in captured(op)}
@@ -198,7 +212,7 @@ def loads(group: Group, channel: ChannelPlan) -> Iterable[tuple[int, Task, int]]
         for op in (group.code.ops[index] for index in task.ops):
             tensor = channel.holds(op.result) if group.code.loads(op) else None
             if tensor is not None:
-                yield tensor, cut(group, task, op.results) if task.writes else task, op.index
+                yield tensor, cut(group.code, task, op.results) if task.writes else task, op.index
 
 
 def fills_for_itself(group: Group, channel: ChannelPlan) -> bool:

@@ -7,7 +7,7 @@ statements of the group, following the structure of the function.
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-from twill.ir.loop import Block, Loop, Op, Value
+from twill.ir.loop import Block, Carried, Loop, Op, Value
 from twill.ir.operands import ONCE, OperandLocation, Read, Register, Slot, Write
 from twill.ir.statements import (
     Advance,
@@ -265,12 +265,15 @@ def _moves(body: Body, pairs: Iterable[tuple[Value, Value]]) -> Iterable[Initial
     """Each second value, which a loop carries or a branch results in, becomes the first."""
     names = body.kernel.names
     for source, target in pairs:
-        if names[source.id] == names[target.id]:
-            continue
-        maker = body.code.maker(source)
-        plain = source.id not in body.code.carried and (maker is None or maker.name in IMPLICIT)
-        location = None if plain or zero(body.code, source) else body.location(source)
-        yield InitializeCarried(source.id, location, Register(names[target.id]))
+        if names[source.id] != names[target.id]:
+            yield _initial(body, source, Register(names[target.id]))
+
+
+def _initial(body: Body, source: Value, target: Register) -> InitializeCarried:
+    maker = body.code.maker(source)
+    plain = source.id not in body.code.carried and (maker is None or maker.name in IMPLICIT)
+    location = None if plain or zero(body.code, source) else body.location(source)
+    return InitializeCarried(source.id, location, target)
 
 
 def _branch(body: Body, op: Op, *, repeated: bool) -> Iterable[Statement]:
@@ -352,6 +355,7 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
         held = body.non_loop.holders[carried.result.id] == body.group
         if held and body.kernel.names[carried.arg.id] not in unread:
             yield from _moves(body, [(carried.init, carried.arg)])
+        yield from _ahead(body, pipelined, carried)
     zeroed = tuple(
         _effect(body, body.code.ops[store])
         for store, inside in body.initial_stores.items()
@@ -378,6 +382,14 @@ def _loop(body: Body, op: Op) -> Iterable[Statement]:
     for barrier in body.kernel.dependences[op.index].barriers if op.index in body.kernel.dependences else ():
         if body.group in (barrier.signaller, barrier.waiter):
             yield Advance(barrier.id, op.index)
+
+
+def _ahead(body: Body, pipelined: Pipelined, carried: Carried) -> Iterable[InitializeCarried]:
+    """What loads of later iterations begin with, in variables of their own (`warp.run_ahead`)."""
+    for one in pipelined.filled:
+        for write in one.writes if isinstance(one, Compute) else ():
+            if write.value == carried.yielded.id:
+                yield _initial(body, carried.init, write.register)
 
 
 def _ends(body: Body, block: Block) -> Iterable[Statement]:

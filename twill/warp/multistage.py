@@ -14,13 +14,14 @@ loads; fla's chunk_gla_bwd_kernel_dv, four, 0.85 (0.76); vLLM's awq_gemm_kernel 
 product 0.84 (0.79).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 
-from twill.ir.loop import Tensor
-from twill.ir.operands import At, Iteration, Read, Register
+from twill.ir.loop import Op, Scalar, Tensor, Value
+from twill.ir.operands import At, Iteration, Read, Register, Write
 from twill.ir.schedule import Group as Granted
 from twill.ir.statements import (
+    Compute,
     ConsumerRelease,
     ConsumerWait,
     MmaIssue,
@@ -31,15 +32,16 @@ from twill.ir.statements import (
 )
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
-from twill.warp.dataflow import EFFECTS, Code, loaded
+from twill.warp.dataflow import EFFECTS, Code
 from twill.warp.events import fills_for_itself, loads
 from twill.warp.kernel import Group
 from twill.warp.pipelined_loops import LoopDraft, LoopStatements, on_its_own, one_by_one
 from twill.warp.plan import PlannedLoop
 from twill.warp.prologue import epilogue, prologue
+from twill.warp.run_ahead import Ahead, before, behind, makers, needless, refused
 from twill.warp.steps import Parts, Step
 from twill.warp.target import Target
-from twill.warp.tasks import Scheduled, Task
+from twill.warp.tasks import Leaf, Scheduled, Task
 from twill.warp.thread_block import OnlyGroup, only_moves
 
 LEAST_SLOTS = 2
@@ -51,29 +53,38 @@ def merged(
 ) -> tuple[tuple[PlannedLoop, ...], tuple[Granted, ...]]:
     """The loops with their loads in the group that computes, and that group alone. Raises TwillError for a
     kernel whose loads can not be there."""
-    computing = [group for group in granted if not only_moves(group)]
     where = parts[0].scheduled.loop.op
-    parts = [replace(part, tasks=_needed(code, part.tasks)) for part in parts]
+    parts = [replace(part, tasks=_needed(code, part)) for part in parts]
+    working = {task.group for part in parts for task in part.tasks if _computes(code, task)}
+    computing = [group for group in granted if not only_moves(group) and group.id in working]
     if len(computing) != 1 or target.completion != "commit group":
         what = f"{len(computing)} groups compute" if len(computing) != 1 else f"{target.name} has none"
         raise code.refuse(f"one group that computes and loads: {what}", where)
     (group,) = computing
-    for refused in (task for part in parts for task in part.tasks if task.group != group.id):
-        if why := _stays(code, refused):
-            raise code.refuse(f"the group that computes can not load too: {why}", code.ops[refused.ops[-1]])
+    others = {
+        task.group
+        for part in parts
+        for task in part.tasks
+        if not _loads(code, task) and task.group != group.id
+    }
+    for part in parts:
+        for task in part.tasks:
+            if task.group != group.id and (why := _stays(code, part.tasks, task)):
+                what = f"the group that computes can not load too: {why}"
+                raise code.refuse(what, code.ops[task.ops[-1]])
     moved = (
         replace(part, tasks=tuple(replace(task, group=group.id) for task in part.tasks)) for part in parts
     )
-    needed = max(_registers(part.scheduled, group.id) for part in parts)
+    needed = max(_registers(part.scheduled, {group.id, *others}) for part in parts)
     warps = min(group.warps, code.module.num_warps)
     return tuple(moved), (OnlyGroup(group.id, warps, min(needed, group.registers)),)
 
 
-def _registers(one: Scheduled, group: int) -> int:
+def _registers(one: Scheduled, groups: Set[int]) -> int:
     """Of a thread, where iterations do not overlap: what is carried to another one counts all the time."""
     limits, held, changes = one.problem.limits, 0, list[tuple[int, int]]()
     for value in one.problem.values:
-        made = one.group(value.src) == group
+        made = one.group(value.src) in groups
         readers = [one.start(use.op) for use in value.uses]
         begin = one.start(value.src) if made else min(readers, default=0)
         if value.resident or any(use.distance for use in value.uses):
@@ -88,38 +99,63 @@ def _registers(one: Scheduled, group: int) -> int:
     return -(-(limits.register_base + most) // limits.register_step) * limits.register_step
 
 
-def _stays(code: Code, task: Task) -> str:
-    """Why a task of another group can not be executed some iterations ahead; nothing where it can."""
-    if _in_registers(code, task):
-        return ""
-    if not any(code.loads(code.ops[index]) for index in task.ops):
-        return "another group does more than to load"
-    if any(index in code.through_registers for index in task.ops):
-        return "a tile passes through registers"
-    if task.writes:
-        return "offsets are carried from load to load"
-    if any(leaf.distance is not None or loaded(code, leaf.value) for leaf in task.leaves):
-        return "what is loaded in the loop says from where"
+def _stays(code: Code, tasks: Sequence[Task], task: Task) -> str:
+    """Why a task of another group can not be one of the group that computes: loads some iterations ahead, the
+    others in their own iteration; nothing where it can."""
+    through = any(index in code.through_registers for index in task.ops)
+    if through and any(_divides(code, code.ops[index]) for index in task.ops):
+        return "a tile passes through registers, and each element takes a division of 64 bits"
+    if _loads(code, task):
+        return refused(code, tasks, task)
+    if any(code.ops[index].name in EFFECTS for index in task.ops):
+        return "another group writes memory"
     return ""
 
 
-def _in_registers(code: Code, task: Task) -> bool:
-    """Whether a task loads vectors to registers alone, as a group that computes may in its own iteration."""
-    loads = [op for index in task.ops if role(op := code.ops[index]) == "pointer_load"]
-    vectors = all(isinstance(op.result.type, Tensor) and len(op.result.type.shape) == 1 for op in loads)
-    others = any(code.ops[index].name in EFFECTS for index in task.ops)
-    return bool(loads) and vectors and not others and not any(map(code.loads, loads))
+def _divides(code: Code, op: Op) -> bool:
+    """Whether threads divide numbers of 64 bits for each element, by what is no constant. (Fused LoRA of
+    mixtures of experts on an H200, 32 remainders for each thread: 1.11 ms with them in every iteration, 0.53
+    by a group that loads and keeps what follows from them.)"""
+    if role(op) not in ("remainder", "divide"):
+        return False
+    kind, maker = op.result.type, code.maker(op.operands[1])
+    wide = isinstance(kind, Tensor) and kind.dtype == Scalar("i64")
+    return wide and (maker is None or role(maker) != "constant")
 
 
-def _needed(code: Code, tasks: Sequence[Task]) -> tuple[Task, ...]:
-    """Without those that load numbers which each copy loads again for itself (pages, rows), and nothing else:
-    a group that only loads reads them ahead, but the group that computes would wait for them."""
+def _computes(code: Code, task: Task) -> bool:
+    """Whether it takes a group of its own: MMAs, tiles of floating point numbers, what writes memory. Any
+    group can load, and compute numbers, vectors and masks."""
+    made = (code.ops[index] for index in task.ops if not _loads(code, task))
+    return any(op.name in EFFECTS or any(map(_tile, op.results)) for op in made)
+
+
+def _tile(value: Value) -> bool:
+    kind = value.type
+    if not isinstance(kind, Tensor) or len(kind.shape) < 2 or not isinstance(kind.dtype, Scalar):
+        return False
+    return not kind.dtype.name.startswith("i")
+
+
+def _loads(code: Code, task: Task) -> bool:
+    """Whether it loads a tile to shared memory."""
+    return any(code.loads(code.ops[index]) for index in task.ops)
+
+
+def _needed(code: Code, part: PlannedLoop) -> tuple[Task, ...]:
+    """The tasks without those that load numbers which each copy loads again for itself (pages, rows), and
+    nothing else: a group that only loads reads them ahead, but the group that computes would wait for them;
+    and without those that compute numbers for loads alone, which are computed ahead."""
 
     def again(task: Task) -> bool:
         loads = [index for index in task.ops if role(code.ops[index]) == "pointer_load"]
         return bool(loads) and not task.writes and all(index in code.reloaded for index in loads)
 
-    return tuple(task for task in tasks if not again(task))
+    tasks = tuple(task for task in part.tasks if not again(task))
+    carried = part.scheduled.loop.carried
+    kept = frozenset(one.yielded.id for one in carried if code.users.get(one.result.id))
+    gone = needless(code, tasks, [task for task in tasks if _loads(code, task)], kept)
+    return tuple(replace(task, ahead=True) if task in gone else task for task in tasks)
 
 
 def with_loads(draft: LoopDraft) -> LoopDraft:
@@ -129,7 +165,7 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
     own = {name: one for name, one in own.items() if any(True for _ in loads(group, one))}
     if not own or draft.parts is None:
         return draft
-    first = tuple(_load(group, channel, At(Iteration("newest"))) for channel in own.values())
+    first = tuple(one for channel in own.values() for one in _load(group, channel, At(Iteration("newest"))))
     parts = _behind_each_other(on_its_own(group), own)
     made = group.kernel.target.legalization.waits(group.code, parts) if parts else ((), (), ())
     if parts is None or _serialized(made[1]):
@@ -181,14 +217,41 @@ def _refilled(group: Group, channel: ChannelPlan | None, release: Statement) -> 
     """The load to a slot that has been released, of an iteration that there may be."""
     if channel is not None and isinstance(release, ConsumerRelease):
         following = release.at.iteration.later(channel.depth)
-        yield _load(group, channel, replace(release.at, iteration=following))
+        yield from _load(group, channel, replace(release.at, iteration=following))
 
 
-def _load(group: Group, channel: ChannelPlan, at: At) -> ProducerLoad:
-    """The load of all tiles of a slot. What it reads is the same in every iteration."""
-    made = list[TileLoad]()
-    for tensor, task, index in loads(group, channel):
-        reads = tuple(Read(leaf.value.id, Register(group.names[leaf.source.id])) for leaf in task.leaves)
-        made.append(TileLoad(tensor, task.ops, reads, group.code.copies.get(index, 0)))
+def _load(group: Group, channel: ChannelPlan, at: At) -> Iterator[ProducerLoad | Compute]:
+    """The load of all tiles of a slot, with the numbers that it needs from its iteration and those that it
+    leaves to the next one. What it reads else is the same in every iteration."""
+    filling = tuple(loads(group, channel))
+    first = before(group.code, group.tasks, (task for _, task, _ in filling))
+    leaves = (*(leaf for _, task, _ in filling for leaf in task.leaves), *first.leaves)
+    after = behind(group.code, group.tasks, leaves)
+
+    def read(leaf: Leaf) -> Read:
+        name = group.names[leaf.source.id]
+        return Read(leaf.value.id, Register(name if leaf.distance is None else _own(name, channel)))
+
+    def computed(one: Ahead) -> Iterator[Compute]:
+        reads = tuple(map(read, one.leaves))
+        writes = tuple(
+            Write(value.id, Register(_own(group.names[value.id], channel))) for value in one.values
+        )
+        if one.ops:
+            node = makers(group.tasks)[one.values[-1].id].id
+            yield Compute(node, one.ops, reads, writes, at, slots=channel.depth)
+
+    yield from computed(first)
+    vectors, along = group.code.copies, group.code.through_registers
+    tiles = tuple(
+        TileLoad(tensor, task.ops, tuple(map(read, task.leaves)), vectors.get(index, 0), along.get(index))
+        for tensor, task, index in filling
+    )
     size = sum(tensor.loaded for tensor in channel.tensors)
-    return ProducerLoad(channel.id, tuple(made), size, at, slots=channel.depth)
+    yield ProducerLoad(channel.id, tiles, size, at, slots=channel.depth)
+    yield from computed(after)
+
+
+def _own(name: str, channel: ChannelPlan) -> str:
+    """The variable of a number that is computed for the loads of a channel."""
+    return f"{name}_for_{channel.id}"

@@ -11,7 +11,14 @@ from twill.diagnostics import DefectError
 from twill.ir.loop import Type
 from twill.ir.operands import Read, Register
 from twill.ir.problem import Time
-from twill.ir.statements import ConsumerRelease, InitializeCarried, MmaIssue, Pipelined, ProducerLoad
+from twill.ir.statements import (
+    Compute,
+    ConsumerRelease,
+    InitializeCarried,
+    MmaIssue,
+    Pipelined,
+    ProducerLoad,
+)
 from twill.ops.table import role
 from twill.warp.channels import ChannelPlan
 from twill.warp.events import Event, events, filled, is_mma, ordered, releases
@@ -36,7 +43,7 @@ class LoopStatements:
     short: Statements
     """For fewer iterations than stages: one iteration on its own, or the steady state under predicates
     (`Pipelined.predicated`); empty where a loop has at most two stages."""
-    filled: tuple[ProducerLoad, ...] = ()
+    filled: tuple[ProducerLoad | Compute, ...] = ()
     """As `Pipelined.filled`."""
 
 

@@ -74,6 +74,8 @@ class Task:
     ops: tuple[int, ...]
     leaves: tuple[Leaf, ...]
     writes: tuple[Value, ...]
+    ahead: bool = False
+    """Only loads of later iterations need it, which have it computed beside them (`warp.run_ahead`)."""
 
     @property
     def id(self) -> str:

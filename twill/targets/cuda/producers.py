@@ -4,9 +4,11 @@ Takes an `Emitter` and a statement that fills; gives lines of C++. Raises TwillE
 be copied.
 """
 
+from collections.abc import Callable
+
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Tensor, Value
-from twill.ir.statements import Pipelined, ProducerLoad, ProducerStore, Statements, TileLoad
+from twill.ir.statements import Compute, Pipelined, ProducerLoad, ProducerStore, Statements, TileLoad
 from twill.ops.table import role
 from twill.targets.cuda.barriers import fenced_by_producer
 from twill.targets.cuda.copies import copied as copied_in_loop
@@ -47,12 +49,17 @@ AT_ONCE = 8
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     """One warp waits for an empty slot and starts the loads; or all threads start copies. In a group that
     reads the slot too, for an iteration that there is."""
+    return for_a_slot(emitter, it, _every(emitter, it))
+
+
+def for_a_slot(emitter: Emitter, it: ProducerLoad | Compute, lines: list[str]) -> list[str]:
+    """What fills a slot that its own group reads too, or is computed beside it: where there are both its
+    iteration and the one that has released the slot."""
     if not it.slots:
-        return _every(emitter, it)
+        return lines
     released = it.at.iteration.later(-it.slots)
     conditions = emitter.exists(it.at.iteration)
     conditions += emitter.exists(released) if released.base == "newest" else []
-    lines = _every(emitter, it)
     return [f"if ({' && '.join(conditions)}) {{", *indented(lines), "}"] if conditions else lines
 
 
@@ -60,7 +67,9 @@ def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
     """At the beginning of an iteration of a group that computes too: the numbers of the rows that it copies
     in the middle, so that it does not wait for them there. Each belongs to one slot of an iteration."""
     declared, lines = list[str](), list[str]()
-    for it in (one for one in body if isinstance(one, ProducerLoad) and one.slots):
+    for place, it in enumerate(body):
+        if not isinstance(it, ProducerLoad) or not it.slots or _computed_by(it, body[:place]):
+            continue
         if emitter.program.channel(it.channel).filled_by != "cp_async":
             continue
         numbers, _ = _filled(emitter, it, emitter.positions.of(it.channel, it.at.iteration))
@@ -75,18 +84,29 @@ def numbers_ahead(emitter: Emitter, body: Statements) -> list[str]:
     return [*declared, *lines]
 
 
-def first_loads(emitter: Emitter, it: Pipelined) -> list[str]:
-    """Before a loop: the first loads of a group that reads what it loads, to all slots. The numbers of rows
-    are loaded for all of these at once: each would be waited for behind the copies of the slot before."""
+def _computed_by(load: ProducerLoad, others: Statements) -> bool:
+    """Whether others compute, for each load, numbers that it reads."""
+    written = {w.register for one in others if isinstance(one, Compute) and one.slots for w in one.writes}
+    return any(read.location in written for read in load.reads)
+
+
+def first_loads(emitter: Emitter, it: Pipelined, computed: Callable[[Compute], list[str]]) -> list[str]:
+    """Before a loop: the first loads of a group that reads what it loads, to all slots, with what is
+    `computed` beside them. The numbers of rows are loaded for all of these at once: each would be waited for
+    behind the copies of the slot before."""
     most = max((one.slots for one in it.filled), default=0)
     begun, lines = list[str](), list[str]()
     for number, one in enumerate(it.filled):
-        several = 1 < one.slots <= AT_ONCE
-        before, first, last = _numbers_at_once(emitter, one, f"first{number}") if several else ([], [], [])
-        begun += before
-        emitter.ahead |= {one.channel} if before else set()
-        own = [*first, *_every(emitter, one), *last]
-        emitter.ahead -= {one.channel}
+        before, first, last = list[str](), list[str](), list[str]()
+        if isinstance(one, Compute):
+            own = computed(one)
+        else:
+            if 1 < one.slots <= AT_ONCE and not _computed_by(one, it.filled):
+                before, first, last = _numbers_at_once(emitter, one, f"first{number}")
+            begun += before
+            emitter.ahead |= {one.channel} if before else set()
+            own = [*first, *_every(emitter, one), *last]
+            emitter.ahead -= {one.channel}
         whole = one.slots == most and not first
         head = f"if (i < {one.slots}) {{" if one.slots < most else "{"
         lines += own if whole else [head, *indented(own), "}"]

@@ -68,7 +68,13 @@ from twill.targets.cuda.loads_first import Before, before_loop
 from twill.targets.cuda.names import c_name, count
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import NOTHING_KEPT, kept
-from twill.targets.cuda.producers import first_loads, numbers_ahead, producer_load, producer_store
+from twill.targets.cuda.producers import (
+    first_loads,
+    for_a_slot,
+    numbers_ahead,
+    producer_load,
+    producer_store,
+)
 from twill.targets.cuda.register_tiles import held
 from twill.targets.cuda.tile_stores import store_tile
 from twill.warp.skipped import runs, skipped
@@ -97,7 +103,7 @@ def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
 def _one(emitter: Emitter, statement: Statement) -> list[str]:
     match statement:
         case Compute():
-            return _compute(emitter, statement)
+            return for_a_slot(emitter, statement, _compute(emitter, statement))
         case InitializeCarried(value, source, register):
             return _copy(emitter, statement, value, Read(value, source) if source else None, register)
         case LocalLoad():
@@ -270,7 +276,7 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         f"const int32_t n = {name};",
     ]
     lines += kept_in_loop(emitter, it)
-    lines += [*first_loads(emitter, it), *waiting]
+    lines += [*first_loads(emitter, it, lambda one: _compute(emitter, one)), *waiting]
     whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
     emitter.mma.restart()
     least, emitter.least = emitter.least, 0
