@@ -1464,6 +1464,14 @@ MUTANTS = (
         ATTENTION,
     ),
     Mutant(
+        "exchanged-early",
+        f"{CUDA}/through_shared.py",
+        "scope.lines.append(scope.group_barrier())\n        _write_scratch",
+        "_write_scratch",
+        "a tile is exchanged in slots that other warps still read",
+        ("exactly_deep", "turned_32"),
+    ),
+    Mutant(
         "not-freed",
         f"{CUDA}/kernel.py",
         'f"if (read_warp_index() == 0) {free}"',

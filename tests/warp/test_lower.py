@@ -215,6 +215,18 @@ def test_results_are_staged_in_dead_tiles() -> None:
     assert store.parts * own.bytes == 128 * 256 * 2
 
 
+def test_layouts_are_changed_in_dead_slots() -> None:
+    """After the loop, and by the only group that reads the slots; the channel has a slot more for it. A vector
+    is exchanged by another operation, and the tiles of `chosen` change their layout in the loop."""
+    made = program("exactly_deep")
+    (scratch,), (channel,) = made.buffers, made.channels
+    assert scratch.overlays == channel.id
+    assert channel.depth == 3
+    assert scratch.offset + scratch.bytes == channel.offset + channel.depth * channel.stride
+    for kernel in ("centered", "chosen"):
+        assert {buffer.overlays for buffer in program(kernel).buffers if "scratch" in buffer.id} == {None}
+
+
 def test_the_loader_runs_on_into_the_next_tile() -> None:
     loader = program("gemm_persistent").groups[0]
     (tiles,) = [s for s in loader.body if isinstance(s, For)]

@@ -303,14 +303,16 @@ def test_an_sm_holds_more_blocks_whose_loads_stay_in_cache(kernel: str) -> None:
 
 
 def test_slots_are_as_many_as_stay_in_cache() -> None:
-    """Two at least, so that a load is under way while a tile is read."""
+    """Two at least, so that a load is under way while a tile is read; as many as there is room for where no
+    more than two blocks share an SM."""
     machine = loads_machine("h200")
     assert machine.residency
     plan = ChannelPlan(
         "x", 0, (0,), (SlotTensor("x", (64, 64), Scalar("f16"), None, 0, 8192),), "cp_async", 1, ((),)
     )
-    counts = [slots_in_cache([plan], machine, blocks) for blocks in (1, 4, 10, 32)]
-    assert counts == [machine.residency.in_flight // (8192 * blocks) for blocks in (1, 4, 10)] + [2]
+    counts = [slots_in_cache([plan], machine, blocks) for blocks in (1, 2, 4, 10, 32)]
+    room = (*(machine.residency.shared // blocks for blocks in (1, 2)), machine.residency.in_flight // 4)
+    assert counts == [each // 8192 for each in (*room, machine.residency.in_flight // 10)] + [2]
 
 
 def test_tiles_before_the_loop_are_loaded_behind_its_first_loads() -> None:

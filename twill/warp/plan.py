@@ -260,7 +260,10 @@ def _shared_memory(
     even one fits."""
     code, target, options, tiles = design.code, design.target, design.options, design.tiles
     one = design.parts[0].scheduled
-    scratch = {group.id: _scratch(code, target, design.parts, non_loop, group.id) for group in design.granted}
+    through = {
+        group.id: _through_scratch(code, target, design.parts, non_loop, group.id) for group in design.granted
+    }
+    scratch = {group: max(map(target.tiles.scratch, ops), default=0) for group, ops in through.items()}
     limit, apart = _limit(one) + options.withheld, design.reserved + (CLAIMS if _claims(options, code) else 0)
     copied = tiles.copies.items() if tiles is not None else ()
     copies = {group: tuple(one.id for one in own) for group, own in copied}
@@ -270,7 +273,7 @@ def _shared_memory(
         if options.multistage:
             most = min(most, slots_in_cache(channels, one.machine, blocks))
         limits = (shared_bytes(one.machine, blocks, limit) - apart, options.depths, most)
-        needed = (code, target.tiles, channels, non_loop, stored, handed, scratch)
+        needed = (code, target.tiles, channels, non_loop, stored, handed, scratch, through)
         dead = tiles is None and design.ahead is None
         found = layout(Demand(*needed, *limits, copies, design.issuers, dead_slots=dead))
         return replace(found, memory=replace(found.memory, limit=found.memory.limit + apart))
@@ -478,11 +481,11 @@ def _slots_read(store: Task, channels: Iterable[ChannelPlan]) -> Iterable[str]:
             yield channel.id
 
 
-def _scratch(
+def _through_scratch(
     code: Code, target: Target, parts: Sequence[PlannedLoop], non_loop: NonLoopCode, group: int
-) -> int:
-    """Bytes that a group needs for what its threads exchange: of the operation that needs most. A layout that
-    is only changed on the way to global or into shared memory costs nothing."""
+) -> tuple[Op, ...]:
+    """The operations of a group that need a scratch buffer for what its threads exchange. A layout that is
+    only changed on the way to global or into shared memory needs none."""
     inside = {op.index for part in parts for op in part.scheduled.loop.op.inner()}
     tasks = [task for part in parts for task in part.tasks if task.group == group]
     ops = [op for task in tasks for op in _exchanging(code, task)]
@@ -501,7 +504,8 @@ def _scratch(
         and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
     }
     read = {op.index for op in ops if role(op) == "layout" and _read_converted(code, op)}
-    return max((target.tiles.scratch(op) for op in ops if op.index not in leaving | read), default=0)
+    free = leaving | read
+    return tuple(op for op in ops if op.index not in free and target.tiles.scratch(op))
 
 
 def _read_converted(code: Code, op: Op) -> bool:

@@ -221,9 +221,12 @@ def stays_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) 
 
 
 def slots_in_cache(plans: Sequence[ChannelPlan], machine: Machine, blocks: int) -> int:
-    """Slots of each loaded channel, two at least, with which loads of several blocks run no further ahead."""
+    """Slots of each loaded channel, two at least, with which loads of more than two blocks run no further
+    ahead."""
     one = ahead(plans, 1)
-    return max(2, machine.residency.in_flight // (blocks * one)) if machine.residency and one else 2
+    if machine.residency is None or not one:
+        return 2
+    return max(2, (machine.residency.in_flight if blocks > 2 else machine.residency.shared) // (blocks * one))
 
 
 def ahead(plans: Sequence[ChannelPlan], enough: int | None = None) -> int:

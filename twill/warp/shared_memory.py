@@ -9,6 +9,9 @@ slots as more parts would. A tile that is stored in every iteration is staged in
 each further part costs an iteration a wait for TMA to read the one before, more than another slot of a
 channel saves (backward attention on an H200: 39.0 against 32.3 million SM cycles with one part in place of
 two). One that another warp stores lies in a slot of a channel, which is its buffer.
+
+What the threads of a group exchange has a scratch buffer. Where they only change layouts, and that after all
+loops, it lies in dead slots as well: of a channel that this group alone reads.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +27,7 @@ from twill.warp.dataflow import BUFFER_VIEWS, LOAD, STORES, Code, stored_tile
 from twill.warp.footprint import Footprint, footprint
 from twill.warp.non_loop_code import NonLoopCode, home
 from twill.warp.slot_counts import deepen
-from twill.warp.slot_tensors import ALIGNMENT, bits, tile_bytes
+from twill.warp.slot_tensors import ALIGNMENT, aligned, bits, tile_bytes
 from twill.warp.target import Tiles
 
 PARTS = tuple(range(1, 9))
@@ -88,6 +91,8 @@ class Demand:
     """By the index of a store that starts from a slot: its channel."""
     scratch: Mapping[int, int]
     """By group: bytes for exchanges between its threads."""
+    exchanging: Mapping[int, tuple[Op, ...]]
+    """By group: the operations that need them."""
     limit: int
     """Bytes that a thread block may have."""
     depths: Mapping[str, int]
@@ -108,6 +113,8 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     stores = (op for op in demand.code.ops.values() if op.name in STORES and op.index not in demand.handed)
     lying = footprint(demand.code, demand.plans)
     requests = [_request(demand, lying, op) for op in stores]
+    dead = _dead_scratch(demand, lying, requests)
+    demand = replace(demand, scratch={g: size for g, size in demand.scratch.items() if g not in dead})
     own = [request for request in requests if request.plan is None]
     looped = any(request.looped for request in own)
     available = demand.limit - ALIGNMENT
@@ -127,7 +134,7 @@ def layout(demand: Demand) -> SharedMemoryPlan:
     deep, sizes, parts = best
     split = {request: _split(request, parts) for request in own}
     made = _laid_out(deep, lying, sizes, split, requests, demand.limit)
-    return _with_handed(made, demand.handed)
+    return _with_handed(_with_scratch(made, dead), demand.handed)
 
 
 def _least(demand: Demand, lying: Footprint) -> int:
@@ -174,13 +181,71 @@ def _own(requests: Sequence[_StagingRequest], parts: int, demand: Demand) -> dic
     sizes = dict[str, int]()
     for group, size in demand.scratch.items():
         if size:
-            rounded = -(-size // ALIGNMENT) * ALIGNMENT
-            sizes |= {f"scratch{one}": rounded for one in demand.copies.get(group, (group,))}
+            sizes |= {f"scratch{one}": aligned(size) for one in demand.copies.get(group, (group,))}
     for request in requests:
         size = -(-request.bytes // _split(request, parts) // ALIGNMENT) * ALIGNMENT
         for one in demand.copies.get(request.group, (request.group,)):
             sizes[f"staging{one}"] = max(size, sizes.get(f"staging{one}", 0))
     return sizes
+
+
+@dataclass(frozen=True, slots=True)
+class _DeadScratch:
+    """The scratch buffer of a group at the end of dead slots."""
+
+    channel: str
+    bytes: int
+
+
+def _dead_scratch(
+    demand: Demand, lying: Footprint, requests: Sequence[_StagingRequest]
+) -> Mapping[int, _DeadScratch]:
+    """By group: the channel in whose slots its scratch buffer lies, if it has at least as many as that and
+    what is staged there take together."""
+    found = dict[int, _DeadScratch]()
+    for group, ops in demand.exchanging.items() if demand.dead_slots else ():
+        size = aligned(demand.scratch.get(group, 0))
+        for plan in demand.plans if size else ():
+            staged = max((one.bytes for one in requests if one.plan is plan), default=0)
+            room = plan.stride * demand.depths.get(plan.id, plan.depth)
+            if room >= aligned(staged) + size and _dead_for(demand.code, lying, plan, group, ops):
+                found[group] = _DeadScratch(plan.id, size)
+                break
+    return found
+
+
+def _dead_for(code: Code, lying: Footprint, plan: ChannelPlan, group: int, ops: Sequence[Op]) -> bool:
+    """Whether the slots are dead for a group when it executes these operations: it alone reads them, as it
+    has waited for every fill, in loops that are over. A change of layout waits for all warps of the group
+    before it writes, and so for their last reads: a group whose threads, or whose MMAs that it waits for,
+    read a slot. Other operations write at once."""
+    homes = home(code)
+    sources = [value.producer for use in plan.sources for value in use]
+    loops = {homes.get(source) if source is not None else None for source in sources}
+    return (
+        plan.consumers == (group,)
+        and not (plan.once or plan.by_mma or plan.sharers or plan.alternating)
+        and all(loop is not None and homes[loop] is None for loop in loops)
+        and all(
+            role(op) == "layout"
+            and homes[op.index] is None
+            and all(loop is not None and loop < op.index for loop in loops)
+            and lying.alone(plan, op)
+            for op in ops
+        )
+    )
+
+
+def _with_scratch(plan: SharedMemoryPlan, dead: Mapping[int, _DeadScratch]) -> SharedMemoryPlan:
+    """With the scratch buffers that lie in slots."""
+    channels = {channel.id: channel for channel in plan.channels}
+    reason = "read by this group alone, which changes layouts after its loop"
+    found = list[Buffer]()
+    for group, one in dead.items():
+        channel = channels[one.channel]
+        end = channel.offset + channel.stride * channel.depth
+        found.append(Buffer(f"scratch{group}", end - one.bytes, one.bytes, channel.id, reason))
+    return replace(plan, buffers=(*plan.buffers, *found))
 
 
 def _request(demand: Demand, lying: Footprint, op: Op) -> _StagingRequest:

@@ -2,7 +2,7 @@
 //
 // channel x_38: 4 slots of 2048 bytes, group 0 to (1,)
 // channel y_45: 4 slots of 4096 bytes, group 0 to (1,)
-// buffer scratch1: 2048 bytes, of its own
+// buffer scratch1: 2048 bytes, in the slots of x_38: read by this group alone, which changes layouts after its loop
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -13,8 +13,8 @@ __global__ void __maxnreg__(64)
 columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_constant__ CUtensorMap map_x_38, __half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<4, 2048> channel_x_38{memory, memory + 26624};
-    const Channel<4, 4096> channel_y_45{memory + 8192, memory + 26688};
+    const Channel<4, 2048> channel_x_38{memory, memory + 24576};
+    const Channel<4, 4096> channel_y_45{memory + 8192, memory + 24640};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_x_38.init(1, 4);
@@ -127,10 +127,10 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
             for (int i_ = 0; i_ < 4; ++i_) truncf_9_[i_] = pack_f16(acc_26[(((2 * i_) & 7))], acc_26[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_9_, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 6144 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_9_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[1][4];
-            const uint32_t read_7_at = memory + 24576;
+            const uint32_t read_7_at = memory + 6144;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
@@ -220,8 +220,8 @@ __global__ void __launch_bounds__(256, 4)
 columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<4, 2048, Filling::cp_async> channel_x_38{memory, memory + 26624};
-    const Channel<4, 4096, Filling::cp_async> channel_y_45{memory + 8192, memory + 26688};
+    const Channel<4, 2048, Filling::cp_async> channel_x_38{memory, memory + 24576};
+    const Channel<4, 4096, Filling::cp_async> channel_y_45{memory + 8192, memory + 24640};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_x_38.init(4, 4);
@@ -446,10 +446,10 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
             for (int i_ = 0; i_ < 4; ++i_) truncf_9_[i_] = pack_f16(acc_26[(((2 * i_) & 7))], acc_26[(((2 * i_ + 1) & 7))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_9_, i_ * 1);
+            for (int i_ = 0; i_ < 4; ++i_) store_elements<1>(memory + 6144 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_9_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[1][4];
-            const uint32_t read_7_at = memory + 24576;
+            const uint32_t read_7_at = memory + 6144;
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 / 128 * 2048 + (swizzle<128>(((thread.lane & 15)) * 128 + (((thread.lane >> 4) & 1) * 8 + (thread.warp & 3) * 16) * 2 % 128)));
             #pragma unroll
@@ -473,11 +473,11 @@ columns_launch(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
     by_tma = by_tma && !tensor_map<2>(&map_y_45, CU_TENSOR_MAP_DATA_TYPE_UINT8, CU_TENSOR_MAP_SWIZZLE_64B, b, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 1)}, {64, 64});
     by_tma = by_tma && !tensor_map<2>(&map_x_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(int64_t(K)), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 16});
     if (by_tma) {
-        if (const cudaError_t status = allow_shared_memory<columns_tma_kernel>(27776)) return status;
-        columns_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 160, 27776, stream>>>(map_y_45, map_x_38, a, b, c, M, N, K);
+        if (const cudaError_t status = allow_shared_memory<columns_tma_kernel>(25728)) return status;
+        columns_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 160, 25728, stream>>>(map_y_45, map_x_38, a, b, c, M, N, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = allow_shared_memory<columns_kernel>(27776)) return status;
-    columns_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 27776, stream>>>(a, b, c, M, N, K);
+    if (const cudaError_t status = allow_shared_memory<columns_kernel>(25728)) return status;
+    columns_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 25728, stream>>>(a, b, c, M, N, K);
     return cudaGetLastError();
 }

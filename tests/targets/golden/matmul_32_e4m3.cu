@@ -2,8 +2,8 @@
 //
 // channel acc_4: 4 slots of 2048 bytes, group 0 to (1,)
 // channel acc_6: 4 slots of 4096 bytes, group 0 to (1,)
-// buffer scratch1: 4096 bytes, of its own
 // buffer acc_4.staging: 4096 bytes, in the slots of acc_4: read by this group alone, and nothing is loaded after its loop
+// buffer scratch1: 4096 bytes, in the slots of acc_6: read by this group alone, which changes layouts after its loop
 #include <cuda_runtime.h>
 
 #include "twill.cuh"
@@ -14,8 +14,8 @@ __global__ void __launch_bounds__(256, 3)
 matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, __nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<4, 2048> channel_acc_4{memory, memory + 28672};
-    const Channel<4, 4096> channel_acc_6{memory + 8192, memory + 28736};
+    const Channel<4, 2048> channel_acc_4{memory, memory + 24576};
+    const Channel<4, 4096> channel_acc_6{memory + 8192, memory + 24640};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_acc_4.init(1, 4);
@@ -137,10 +137,10 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
         {
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 24576 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_4, i_ * 1);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 20480 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_4, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_4[2][4];
-            const uint32_t read_4_at = memory + 24576;
+            const uint32_t read_4_at = memory + 20480;
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_4[i_], 0, read_4_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
             named_barrier_sync(group_1_barrier, 128);
@@ -238,7 +238,7 @@ matmul_launch(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t 
         const int64_t c_desc_ = (int64_t)(N);
         if (const int status = tensor_map<2>(&map_c_desc_1, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(N), uint64_t(M)}, {uint64_t(c_desc_) * 2}, {64, 32}, no_elements, MapUse::store)) return status;
     }
-    if (const cudaError_t status = allow_shared_memory<matmul_kernel>(29824)) return status;
-    matmul_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 29824, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, c, M, N, K);
+    if (const cudaError_t status = allow_shared_memory<matmul_kernel>(25728)) return status;
+    matmul_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 25728, stream>>>(map_a_desc_0, map_b_desc, map_c_desc_1, a, b, c, M, N, K);
     return cudaGetLastError();
 }

@@ -4,7 +4,7 @@
 // channel total_23: 1 slots of 1024 bytes, group 2 to (3,)
 // channel highest_31: 1 slots of 1024 bytes, group 2 to (3,)
 // buffer scratch2: 16384 bytes, of its own
-// buffer scratch3: 1024 bytes, of its own
+// buffer scratch3: 1024 bytes, in the slots of total_23: read by this group alone, which changes layouts after its loop
 // tensor memory t: columns 0 to 63
 // tensor memory s: columns 128 to 191
 // dependence0: get.s_21 after dot.s_20, 1 mbarriers, group 1 to 2
@@ -22,12 +22,12 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
     enum NamedBarrier : uint32_t { group_2_barrier = 3, group_3_barrier = 4, tensor_memory_sync = 5 };
     if (threadIdx.x == 0) {
-        const Channel<8, 24576> channel_x_s_17_t_25{memory, memory + 216064};
-        const Channel<1, 1024, Filling::threads> channel_total_23{memory + 196608, memory + 216192};
-        const Channel<1, 1024, Filling::threads> channel_highest_31{memory + 197632, memory + 216208};
-        const DependenceBarrier<1> dependence0{memory + 216224};
-        const DependenceBarrier<1> dependence1{memory + 216232};
-        const uint32_t drain_1 = memory + 216248;
+        const Channel<8, 24576> channel_x_s_17_t_25{memory, memory + 215040};
+        const Channel<1, 1024, Filling::threads> channel_total_23{memory + 196608, memory + 215168};
+        const Channel<1, 1024, Filling::threads> channel_highest_31{memory + 197632, memory + 215184};
+        const DependenceBarrier<1> dependence0{memory + 215200};
+        const DependenceBarrier<1> dependence1{memory + 215208};
+        const uint32_t drain_1 = memory + 215224;
         channel_x_s_17_t_25.init(1, 0, 1);
         channel_total_23.init(4, 4);
         channel_highest_31.init(4, 4);
@@ -40,22 +40,22 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
         tma_prefetch(&map_c_desc);
     }
     if (read_warp_index() == 0) {
-        tensor_memory_allocate<256>(memory + 216240);
+        tensor_memory_allocate<256>(memory + 215216);
         tensor_memory_relinquish();
     }
     tcgen05_fence_before();
     __syncthreads();
     tcgen05_fence_after();
-    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 216240);
+    const uint32_t tensor_memory = shared_at<uint32_t>(memory + 215216);
 
     if (read_warp_index() < 4) {
         registers_increase<248>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(0);
-        const Channel<1, 1024, Filling::threads> channel_total_23{memory + 196608, memory + 216192};
-        const Channel<1, 1024, Filling::threads> channel_highest_31{memory + 197632, memory + 216208};
-        const DependenceBarrier<1> dependence0{memory + 216224};
-        const DependenceBarrier<1> dependence1{memory + 216232};
+        const Channel<1, 1024, Filling::threads> channel_total_23{memory + 196608, memory + 215168};
+        const Channel<1, 1024, Filling::threads> channel_highest_31{memory + 197632, memory + 215184};
+        const DependenceBarrier<1> dependence0{memory + 215200};
+        const DependenceBarrier<1> dependence1{memory + 215208};
         uint32_t count_total_23 = 0;
         uint32_t count_highest_31 = 0;
         uint32_t count_dependence0 = 0;
@@ -325,8 +325,8 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
         registers_increase<176>();
         // ---- group 3: 4 warps
         ThreadCoordinates thread(4);
-        const Channel<1, 1024, Filling::threads> channel_total_23{memory + 196608, memory + 216192};
-        const Channel<1, 1024, Filling::threads> channel_highest_31{memory + 197632, memory + 216208};
+        const Channel<1, 1024, Filling::threads> channel_total_23{memory + 196608, memory + 215168};
+        const Channel<1, 1024, Filling::threads> channel_highest_31{memory + 197632, memory + 215184};
         uint32_t count_total_23 = 0;
         uint32_t count_highest_31 = 0;
         int32_t trips_0 = 0;
@@ -421,10 +421,10 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
             named_barrier_sync(group_3_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                if ((thread.lane & 15) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 215040 + ((i_ & 31) + ((thread.lane >> 4) & 1) * 32) * sizeof(float)) = total[((i_ & 31))];
+                if ((thread.lane & 15) == 0 && (thread.warp & 3) == 0) shared_at<float>(memory + 196608 + ((i_ & 31) + ((thread.lane >> 4) & 1) * 32) * sizeof(float)) = total[((i_ & 31))];
             named_barrier_sync(group_3_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) convert_layout_17[i_] = shared_at<float>(memory + 215040 + ((thread.lane & 31) + (thread.warp & 1) * 32) * sizeof(float));
+            for (int i_ = 0; i_ < 1; ++i_) convert_layout_17[i_] = shared_at<float>(memory + 196608 + ((thread.lane & 31) + (thread.warp & 1) * 32) * sizeof(float));
         }
         // store (tests/kernels/ttgir/overwritten.sm100.ttgir:101:5)
         {
@@ -437,10 +437,10 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
             named_barrier_sync(group_3_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((thread.lane & 16) == 0) shared_at<float>(memory + 215040 + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float)) = highest_13[0];
+                if ((thread.lane & 16) == 0) shared_at<float>(memory + 196608 + ((thread.lane & 15) + (thread.warp & 3) * 16) * sizeof(float)) = highest_13[0];
             named_barrier_sync(group_3_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 1; ++i_) convert_layout_19[i_] = shared_at<float>(memory + 215040 + ((thread.lane & 31) + (thread.warp & 1) * 32) * sizeof(float));
+            for (int i_ = 0; i_ < 1; ++i_) convert_layout_19[i_] = shared_at<float>(memory + 196608 + ((thread.lane & 31) + (thread.warp & 1) * 32) * sizeof(float));
         }
         // store (tests/kernels/ttgir/overwritten.sm100.ttgir:104:5)
         {
@@ -454,7 +454,7 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
         if (read_warp_index() - 8 < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(8);
-            const Channel<8, 24576> channel_x_s_17_t_25{memory, memory + 216064};
+            const Channel<8, 24576> channel_x_s_17_t_25{memory, memory + 215040};
             uint32_t count_x_s_17_t_25 = 0;
             int32_t trips_0 = 0;
             int32_t muli_1;
@@ -510,10 +510,10 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
         if (read_warp_index() - 9 < 1) {
             // ---- group 1: 1 warps
             ThreadCoordinates thread(9);
-            const Channel<8, 24576> channel_x_s_17_t_25{memory, memory + 216064};
-            const DependenceBarrier<1> dependence0{memory + 216224};
-            const DependenceBarrier<1> dependence1{memory + 216232};
-            const uint32_t drain_1 = memory + 216248;
+            const Channel<8, 24576> channel_x_s_17_t_25{memory, memory + 215040};
+            const DependenceBarrier<1> dependence0{memory + 215200};
+            const DependenceBarrier<1> dependence1{memory + 215208};
+            const uint32_t drain_1 = memory + 215224;
             uint32_t drained = 0;
             uint32_t count_x_s_17_t_25 = 0;
             uint32_t count_dependence0 = 0;
@@ -614,7 +614,7 @@ overwritten_launch(__half* a, __half* b, __half* c, float* d, float* o, int32_t 
         const int64_t a_desc_ = (int64_t)(K);
         if (const int status = tensor_map<2>(&map_c_desc, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(K), uint64_t(N)}, {uint64_t(a_desc_) * 2}, {64, 64}, no_elements, MapUse::load)) return status;
     }
-    if (const cudaError_t status = allow_shared_memory<overwritten_kernel>(217392)) return status;
-    overwritten_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 217392, stream>>>(map_a_desc_2, map_b_desc, map_c_desc, a, b, c, d, o, M, N, K);
+    if (const cudaError_t status = allow_shared_memory<overwritten_kernel>(216368)) return status;
+    overwritten_kernel<<<dim3(grid_x, grid_y, grid_z), 384, 216368, stream>>>(map_a_desc_2, map_b_desc, map_c_desc, a, b, c, d, o, M, N, K);
     return cudaGetLastError();
 }

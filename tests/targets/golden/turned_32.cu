@@ -2,7 +2,7 @@
 //
 // channel a_55_b_64: 4 slots of 3072 bytes, group 0 to (1,)
 // buffer scratch0: 1024 bytes, of its own
-// buffer scratch1: 4096 bytes, of its own
+// buffer scratch1: 4096 bytes, in the slots of a_55_b_64: read by this group alone, which changes layouts after its loop
 // a_55 (line 92) passes through registers in accesses of 2 bytes, 103 of 308 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
 // b_64 (line 101) passes through registers in accesses of 2 bytes, 205 of 308 cycles of an iteration: its pointers are not known to be consecutive and aligned, or its mask not to be the same, for 4 bytes or more
 #include <cuda_runtime.h>
@@ -15,7 +15,7 @@ __global__ void __launch_bounds__(256, 6)
 turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<4, 3072, Filling::cp_async> channel_a_55_b_64{memory, memory + 17408};
+    const Channel<4, 3072, Filling::cp_async> channel_a_55_b_64{memory, memory + 13312};
     enum NamedBarrier : uint32_t { group_1_barrier = 2 };
     if (threadIdx.x == 0) {
         channel_a_55_b_64.init(4, 4);
@@ -188,10 +188,10 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
             for (int i_ = 0; i_ < 8; ++i_) truncf_25_[i_] = pack_f16(acc_42[(((2 * i_) & 15))], acc_42[(((2 * i_ + 1) & 15))]);
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 13312 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_25_, i_ * 1);
+            for (int i_ = 0; i_ < 8; ++i_) store_elements<1>(memory + 8192 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 / 128 * 4096 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 / 128 * 4096 + ((((i_ * 2) >> 1) & 1) * 8 + (((i_ * 2) >> 3) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 2 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 2 % 128), truncf_25_, i_ * 1);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_7[2][4];
-            const uint32_t read_7_at = memory + 13312;
+            const uint32_t read_7_at = memory + 8192;
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_) load_matrices<false>(read_7[i_], 0, read_7_at + ((i_ & 1) * 16) * 2 / 128 * 4096 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 / 128 * 4096 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 1) * 16) * 128 + (((thread.lane >> 4) & 1) * 8 + ((thread.warp >> 1) & 1) * 32) * 2 % 128) ^ ((i_ & 1) * 16) * 2 % 128));
             #pragma unroll
@@ -209,7 +209,7 @@ turned_kernel(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, 
 /// Launches the kernel; gives a cudaError_t, or a CUresult above 0 where a tensor map can not be made.
 extern "C" int
 turned_launch(__half* x, __half* w, __half* y, int32_t M, int32_t N, int32_t K, int32_t stride, int grid_x, int grid_y, int grid_z, cudaStream_t stream) {
-    if (const cudaError_t status = allow_shared_memory<turned_kernel>(18496)) return status;
-    turned_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 18496, stream>>>(x, w, y, M, N, K, stride);
+    if (const cudaError_t status = allow_shared_memory<turned_kernel>(14400)) return status;
+    turned_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 14400, stream>>>(x, w, y, M, N, K, stride);
     return cudaGetLastError();
 }
