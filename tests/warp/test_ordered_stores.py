@@ -16,7 +16,8 @@ def test_groups_synchronize_between_stores_to_the_same_memory(kernel: str) -> No
 
 
 @pytest.mark.parametrize(
-    ("kernel", "by_tma"), [("exclusive_random2", True), ("settled", True), ("overwritten_random1.sm100", False)]
+    ("kernel", "by_tma"),
+    [("exclusive_random2", True), ("settled", True), ("overwritten_random1.sm100", False)],
 )
 def test_what_tma_reads_or_wrote_is_complete_when_groups_synchronize(kernel: str, by_tma: bool) -> None:
     """Of what threads stored, the synchronization itself tells the other threads of a thread block."""
