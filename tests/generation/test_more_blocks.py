@@ -17,8 +17,11 @@ def tried(monkeypatch: pytest.MonkeyPatch, used: int, least: int, most: int = 32
     def said(made: Generated) -> tuple[str, ...]:
         return () if made.program.launch.entry_registers >= least else SPILLED
 
+    def waiting(made: Generated) -> float:
+        return 1e9
+
     monkeypatch.setattr("twill.generation.spills._warnings", said)
-    monkeypatch.setattr("twill.generation.more_blocks.pace_of_sm", lambda made: 1e9)
+    monkeypatch.setattr("twill.generation.more_blocks.pace_of_sm", waiting)
     return in_more_blocks(Compiled(_few(), ()), used, most)
 
 
