@@ -15,12 +15,16 @@ def test_groups_synchronize_between_stores_to_the_same_memory(kernel: str) -> No
         assert any(isinstance(one, TensorMemorySync) for one in walk(group.body))
 
 
-@pytest.mark.parametrize("kernel", ["exclusive_random2", "overwritten_random1.sm100"])
-def test_what_was_stored_is_complete_when_groups_synchronize(kernel: str) -> None:
+@pytest.mark.parametrize(
+    ("kernel", "by_tma"),
+    [("exclusive_random2", True), ("settled", True), ("overwritten_random1.sm100", False)],
+)
+def test_what_tma_reads_or_wrote_is_complete_when_groups_synchronize(kernel: str, by_tma: bool) -> None:
+    """Of what threads stored, the synchronization itself tells the other threads of a thread block."""
     assert program(kernel).orders_stores
     before, behind = cuda(kernel).split("named_barrier_sync(tensor_memory_sync", 1)
-    assert "__threadfence();" in before[-200:]
-    assert "fence_async();" in behind[:200]
+    assert ("__threadfence();" in before[-200:]) == by_tma
+    assert ("fence_async();" in behind[:200]) == by_tma
 
 
 def stores(kernel: str) -> dict[str, list[Op]]:

@@ -326,8 +326,13 @@ def short(first: Attempt) -> int:
 
 def short_loops(first: Attempt) -> dict[int, int]:
     """The iterations of each loop, by its operation, where all are known to be short; else none."""
-    code = read(first.program.module, first.program.function)
-    trips = {one.loop.op.index: constant_trips(code, one.loop) or SHORT for one in first.loops}
+    return trips_if_short(first.program, first.loops)
+
+
+def trips_if_short(program: Program, loops: Sequence[Scheduled]) -> dict[int, int]:
+    """The same of the loops of a program."""
+    code = read(program.module, program.function)
+    trips = {one.loop.op.index: constant_trips(code, one.loop) or SHORT for one in loops}
     return trips if max(trips.values()) < SHORT else {}
 
 

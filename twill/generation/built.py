@@ -21,6 +21,7 @@ from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
+from twill.generation.more_blocks import in_more_blocks
 from twill.generation.retries import FEWEST_GROUPS, LONGEST, Retry, retries, starved
 from twill.generation.spills import (
     LEAN,
@@ -34,9 +35,10 @@ from twill.generation.spills import (
 )
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
-from twill.launch.build import severity
+from twill.launch.build import registers_used, severity
 from twill.launch.one_at_a_time import Aside, alone
 from twill.warp.lean import lean
+from twill.warp.plan import most_blocks
 
 RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
@@ -133,11 +135,23 @@ def with_library(
     known = place(made, options) if said and remember else None
     with _one_of_kind(known, remember) if known and remember else nullcontext():
         other = without_warnings(inputs, options, made, said, on_progress, check, solve, known)
-    made = other or made
+    made = other or (made if said or options.schedules else _in_more_blocks(made, options, folder))
     if options.check and made.checked is None:
         made = right((made, *made.others), options, on_progress)
     library(made, folder, home)
     return made, other is not None
+
+
+def _in_more_blocks(made: Generated, options: GenerateOptions, folder: Path) -> Generated:
+    """The kernel that was built in a folder, in more thread blocks on an SM where that spills nothing. What
+    was checked of it are its instructions, which are the same."""
+    most = most_blocks(options.lowering, made.loops[0].machine)
+    found = in_more_blocks(Compiled(made, ()), registers_used(folder), most)
+    if found is None:
+        return made
+    blocks, scheduled = found.made.program.launch.blocks, made.program.launch.blocks
+    note = f"{blocks} thread blocks on an SM, for which ptxas spills nothing: scheduled for {scheduled}"
+    return noted(found.made, note)
 
 
 def _one_of_kind(known: Path, aside: Aside) -> AbstractContextManager[None]:

@@ -207,6 +207,13 @@ def warnings(log: str, registers: int) -> tuple[str, ...]:
     )
 
 
+def registers_used(folder: Path) -> int:
+    """The most registers of a thread that ptxas used for a kernel of the kernel.cu that was built last in a
+    folder; 0 where it does not say."""
+    text = (folder / LOG).read_text(encoding="utf-8")
+    return max(map(int, findall(r"Used (\d+) registers", text)), default=0)
+
+
 def severity(said: Sequence[str]) -> tuple[int, int]:
     """How bad `warnings` are: those of other than spills, then bytes that are spilled."""
     spilled = [search(r"^(\d+) bytes of registers are spilled", one) for one in said]

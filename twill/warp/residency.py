@@ -13,7 +13,7 @@ from math import prod
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import NvidiaMma, Op, Tensor, Type
 from twill.ir.machine import Machine, Residency
-from twill.ir.problem import Time
+from twill.ir.problem import Limits, Time
 from twill.ir.program import Launch
 from twill.ir.schedule import WARPGROUP
 from twill.ir.schedule import Group as Granted
@@ -75,11 +75,17 @@ def even_launches(
     part = residency.fewest if tight else residency.used
     least = beside + [-(-int(part * group.registers) // step) * step for group in wide]
     for blocks in range(min(most, residency.blocks), 1, -1):
-        share = limits.registers_total // (4 * 32 * -(-blocks * warps // 4)) // step * step
-        registers = min(limits.registers_per_thread // step * step, share)
+        registers = registers_in_warps(limits, blocks * warps)
         if registers >= max(least) and 32 * warps * blocks <= residency.threads:
             addresses = machine.copies.base
             yield Launch(32 * warps, registers, blocks, even=True, within=within, addresses=addresses)
+
+
+def registers_in_warps(limits: Limits, warps: int) -> int:
+    """Of each thread of so many warps on an SM, whose four partitions hold whole warps."""
+    step = limits.register_step
+    share = limits.registers_total // (4 * 32 * -(-warps // 4)) // step * step
+    return min(limits.registers_per_thread // step * step, share)
 
 
 @dataclass(frozen=True, slots=True)

@@ -132,12 +132,17 @@ def _follows(code: Code, load: Op, store: Op) -> bool:
 def reads_back(code: Code) -> bool:
     """Whether anything that the kernel loads may be what it stored, or an atomic operation tells other thread
     blocks of its stores: without that, its barriers order nothing."""
-    effects = [op for op in code.ops.values() if op.name in EFFECTS]
-    if any(role(op) in ATOMIC for op in effects):
+    if any(role(op) in ATOMIC for op in code.ops.values() if op.name in EFFECTS):
         return True
-    stored = {one for op in effects for one in _roots(code, op.operands[0])}
     rows = ((op, lookup(op.name)) for op in code.ops.values() if op.operands)
-    return any(stored & _roots(code, op.operands[0]) for op, row in rows if row and row.reads_global)
+    return stored_too(code, (op.index for op, row in rows if row and row.reads_global))
+
+
+def stored_too(code: Code, loads: Iterable[int]) -> bool:
+    """Whether any of these loads, by index, may read what the kernel stores."""
+    effects = (op for op in code.ops.values() if op.name in EFFECTS)
+    stored = {one for op in effects for one in _roots(code, op.operands[0])}
+    return any(stored & _roots(code, code.ops[load].operands[0]) for load in loads)
 
 
 def stored_by_several(code: Code, inside: Mapping[int, int], outside: Mapping[int, int]) -> bool:

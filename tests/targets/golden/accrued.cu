@@ -236,9 +236,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                 twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                __threadfence();
                 named_barrier_sync(tensor_memory_sync, 256);
-                fence_async();
                 trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1449 cycles
@@ -290,9 +288,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         channel_x_38.producer_commit(count_x_38 + i);
                     }
                 }
-                __threadfence();
                 named_barrier_sync(tensor_memory_sync, 256);
-                fence_async();
                 count_x_38 += trips_0;
                 count_load_4 += trips_0;
             }
@@ -347,9 +343,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
-                __threadfence();
                 named_barrier_sync(tensor_memory_sync, 256);
-                fence_async();
                 trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1449 cycles
@@ -402,9 +396,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         }
                     }
                 }
-                __threadfence();
                 named_barrier_sync(tensor_memory_sync, 256);
-                fence_async();
                 count_x_38 += trips_0;
                 count_load_4 += trips_0;
                 count_y_23 += 1;

@@ -307,11 +307,9 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                 twill_go_on_2 = cmpi_0_ ^ true;
             }
             if (twill_go_on_2) {
-                __threadfence();
                 tcgen05_fence_before();
                 named_barrier_sync(tensor_memory_sync, 256);
                 tcgen05_fence_after();
-                fence_async();
                 trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1797 cycles
@@ -363,11 +361,9 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                         channel_x_38.producer_commit(count_x_38 + i);
                     }
                 }
-                __threadfence();
                 tcgen05_fence_before();
                 named_barrier_sync(tensor_memory_sync, 256);
                 tcgen05_fence_after();
-                fence_async();
                 count_x_38 += trips_0;
                 count_load_5 += trips_0;
             }
@@ -427,11 +423,9 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                     ++drained;
                     tcgen05_fence_after();
                 }
-                __threadfence();
                 tcgen05_fence_before();
                 named_barrier_sync(tensor_memory_sync, 256);
                 tcgen05_fence_after();
-                fence_async();
                 trips_0 = max(0, (M - v_j + 63) / 64);
                 {
                     // accrued/for.0/for.0: 1 stages, an iteration every 1797 cycles
@@ -507,11 +501,9 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                     ++drained;
                     tcgen05_fence_after();
                 }
-                __threadfence();
                 tcgen05_fence_before();
                 named_barrier_sync(tensor_memory_sync, 256);
                 tcgen05_fence_after();
-                fence_async();
                 count_x_38 += trips_0;
                 count_load_5 += trips_0;
                 count_dependence0 += trips_0;

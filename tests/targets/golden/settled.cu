@@ -380,9 +380,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             }
         }
         count_x_25_acc_32 += trips_0;
-        __threadfence();
         named_barrier_sync(tensor_memory_sync, 256);
-        fence_async();
         trips_1 = max(0, (191) / 64);
         {
             // settled/for.1: 2 stages, an iteration every 384 cycles
@@ -546,9 +544,7 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                 store_words(((c + ((muli_1 + int32_t(thread.row + 8 * (g_ % 2))) * 128)) + int32_t(g_ / 2 % 4 * 32 + thread.lane % 4 * 8)), words_, true);
             }
         }
-        __threadfence();
         named_barrier_sync(tensor_memory_sync, 256);
-        fence_async();
         trips_1 = max(0, (191) / 64);
         {
             // settled/for.1: 2 stages, an iteration every 384 cycles

@@ -465,11 +465,9 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                 }
             }
         }
-        __threadfence();
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 192);
         tcgen05_fence_after();
-        fence_async();
         // convert_layout.24 (tests/kernels/ttgir/settled.sm100.ttgir:84:11)
         {
             float acc_16_[64];
@@ -498,16 +496,12 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             for (int i_ = 0; i_ < 8; ++i_)
                 store_neighbours<4>(((c + ((muli_1 + int32_t((((i_ * 8) >> 3) & 7) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) * 128)) + int32_t(((i_ * 8) & 7) + (thread.lane & 15) * 8)), convert_layout_24, i_ * 4);
         }
-        __threadfence();
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 192);
         tcgen05_fence_after();
-        fence_async();
-        __threadfence();
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 192);
         tcgen05_fence_after();
-        fence_async();
         trips_1 = max(0, (191) / 64);
         {
             // settled/for.1: 2 stages, an iteration every 384 cycles
@@ -528,11 +522,9 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                 }
             }
         }
-        __threadfence();
         tcgen05_fence_before();
         named_barrier_sync(tensor_memory_sync, 192);
         tcgen05_fence_after();
-        fence_async();
         // convert_layout.30 (tests/kernels/ttgir/settled.sm100.ttgir:118:11)
         {
             float acc_25_[64];
@@ -623,22 +615,16 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     }
                 }
             }
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
             count_x_36_acc_43 += trips_0;
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
             trips_1 = max(0, (191) / 64);
             {
                 // settled/for.1: 2 stages, an iteration every 384 cycles
@@ -688,11 +674,9 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
                     }
                 }
             }
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
             count_x_36_acc_43 += trips_1;
         }
         if (read_warp_index() - 5 < 1) {
@@ -746,32 +730,26 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             mbarrier_wait(drain_1, drained % 2);
             ++drained;
             tcgen05_fence_after();
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
             count_x_36_acc_43 += trips_0;
             if (elect_one()) tcgen05_commit(drain_1);
             __syncwarp();
             mbarrier_wait(drain_1, drained % 2);
             ++drained;
             tcgen05_fence_after();
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
             if (elect_one()) tcgen05_commit(drain_1);
             __syncwarp();
             mbarrier_wait(drain_1, drained % 2);
             ++drained;
             tcgen05_fence_after();
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
             trips_1 = max(0, (191) / 64);
             {
                 // settled/for.1: 2 stages, an iteration every 384 cycles
@@ -814,11 +792,9 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             mbarrier_wait(drain_1, drained % 2);
             ++drained;
             tcgen05_fence_after();
-            __threadfence();
             tcgen05_fence_before();
             named_barrier_sync(tensor_memory_sync, 192);
             tcgen05_fence_after();
-            fence_async();
             count_x_36_acc_43 += trips_1;
         }
     }

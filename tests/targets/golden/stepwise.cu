@@ -86,38 +86,78 @@ stepwise_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __grid_c
         }
         #pragma unroll
         for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46_first53[((i_ & 7))];
-        for (int32_t v_j = 0; v_j < v_n; v_j += 1) {
-            // addf.acc_46 (tests/kernels/ttgir/stepwise.sm90.ttgir:96:11)
-            {
-                const int32_t v_row_ = v_j * 64;
-                __nv_bfloat16* const row_24_ = rows + v_row_;
-                __nv_bfloat16 row_27_[4];
-                {
+        {
+            int32_t v_j = 0;
+            while (int64_t(v_j) + 3 * 1 < v_n) {
+                #pragma unroll
+                for (int together_ = 0; together_ < 4; ++together_, v_j += 1) {
+                    // addf.acc_46 (tests/kernels/ttgir/stepwise.sm90.ttgir:96:11)
+                    {
+                        const int32_t v_row_ = v_j * 64;
+                        __nv_bfloat16* const row_24_ = rows + v_row_;
+                        __nv_bfloat16 row_27_[4];
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) load_neighbours<4>(row_27_, i_ * 4, (row_24_ + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
+                        }
+                        float row_28_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) row_28_[i_] = float(row_27_[((i_ & 3))]);
+                        const int32_t gate_ = v_j * 16;
+                        float* const gate_29_ = gates + gate_;
+                        float gate_32_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) gate_32_[i_] = *(gate_29_ + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2));
+                        float acc_41_[8];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_41_[i_] = (gate_32_[(((i_ >> 2) & 1))] * row_28_[((i_ & 3))]);
+                        float acc_42_[8];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_42_[i_] = (acc_41_[((i_ & 7))] * factor_20[((i_ & 7))]);
+                        float acc_44_[8];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_44_[i_] = ((int32_t(((i_ >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) >= v_j) ? acc_42_[((i_ & 7))] : 0.0f);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_46[i_] = (acc_23_v64[((i_ & 7))] + acc_44_[((i_ & 7))]);
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) load_neighbours<4>(row_27_, i_ * 4, (row_24_ + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
+                    for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46[((i_ & 7))];
                 }
-                float row_28_[4];
-                #pragma unroll
-                for (int i_ = 0; i_ < 4; ++i_) row_28_[i_] = float(row_27_[((i_ & 3))]);
-                const int32_t gate_ = v_j * 16;
-                float* const gate_29_ = gates + gate_;
-                float gate_32_[2];
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) gate_32_[i_] = *(gate_29_ + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2));
-                float acc_41_[8];
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_41_[i_] = (gate_32_[(((i_ >> 2) & 1))] * row_28_[((i_ & 3))]);
-                float acc_42_[8];
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_42_[i_] = (acc_41_[((i_ & 7))] * factor_20[((i_ & 7))]);
-                float acc_44_[8];
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_44_[i_] = ((int32_t(((i_ >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) >= v_j) ? acc_42_[((i_ & 7))] : 0.0f);
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_46[i_] = (acc_23_v64[((i_ & 7))] + acc_44_[((i_ & 7))]);
             }
-            #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46[((i_ & 7))];
+            #pragma unroll 1
+            for (; v_j < v_n; v_j += 1) {
+                // addf.acc_46 (tests/kernels/ttgir/stepwise.sm90.ttgir:96:11)
+                {
+                    const int32_t v_row_ = v_j * 64;
+                    __nv_bfloat16* const row_24_ = rows + v_row_;
+                    __nv_bfloat16 row_27_[4];
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) load_neighbours<4>(row_27_, i_ * 4, (row_24_ + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
+                    }
+                    float row_28_[4];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) row_28_[i_] = float(row_27_[((i_ & 3))]);
+                    const int32_t gate_ = v_j * 16;
+                    float* const gate_29_ = gates + gate_;
+                    float gate_32_[2];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) gate_32_[i_] = *(gate_29_ + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2));
+                    float acc_41_[8];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_41_[i_] = (gate_32_[(((i_ >> 2) & 1))] * row_28_[((i_ & 3))]);
+                    float acc_42_[8];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_42_[i_] = (acc_41_[((i_ & 7))] * factor_20[((i_ & 7))]);
+                    float acc_44_[8];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_44_[i_] = ((int32_t(((i_ >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) >= v_j) ? acc_42_[((i_ & 7))] : 0.0f);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_46[i_] = (acc_23_v64[((i_ & 7))] + acc_44_[((i_ & 7))]);
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46[((i_ & 7))];
+            }
         }
         // addptr.7 (tests/kernels/ttgir/stepwise.sm90.ttgir:99:15)
         {
@@ -282,38 +322,78 @@ stepwise_kernel(__nv_bfloat16* a, __nv_bfloat16* b, __nv_bfloat16* rows, float* 
         }
         #pragma unroll
         for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46_first53[((i_ & 7))];
-        for (int32_t v_j = 0; v_j < v_n; v_j += 1) {
-            // addf.acc_46 (tests/kernels/ttgir/stepwise.sm90.ttgir:96:11)
-            {
-                const int32_t v_row_ = v_j * 64;
-                __nv_bfloat16* const row_24_ = rows + v_row_;
-                __nv_bfloat16 row_27_[4];
-                {
+        {
+            int32_t v_j = 0;
+            while (int64_t(v_j) + 3 * 1 < v_n) {
+                #pragma unroll
+                for (int together_ = 0; together_ < 4; ++together_, v_j += 1) {
+                    // addf.acc_46 (tests/kernels/ttgir/stepwise.sm90.ttgir:96:11)
+                    {
+                        const int32_t v_row_ = v_j * 64;
+                        __nv_bfloat16* const row_24_ = rows + v_row_;
+                        __nv_bfloat16 row_27_[4];
+                        {
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 1; ++i_) load_neighbours<4>(row_27_, i_ * 4, (row_24_ + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
+                        }
+                        float row_28_[4];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) row_28_[i_] = float(row_27_[((i_ & 3))]);
+                        const int32_t gate_ = v_j * 16;
+                        float* const gate_29_ = gates + gate_;
+                        float gate_32_[2];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 2; ++i_) gate_32_[i_] = *(gate_29_ + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2));
+                        float acc_41_[8];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_41_[i_] = (gate_32_[(((i_ >> 2) & 1))] * row_28_[((i_ & 3))]);
+                        float acc_42_[8];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_42_[i_] = (acc_41_[((i_ & 7))] * factor_20[((i_ & 7))]);
+                        float acc_44_[8];
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_44_[i_] = ((int32_t(((i_ >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) >= v_j) ? acc_42_[((i_ & 7))] : 0.0f);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) acc_46[i_] = (acc_23_v64[((i_ & 7))] + acc_44_[((i_ & 7))]);
+                    }
                     #pragma unroll
-                    for (int i_ = 0; i_ < 1; ++i_) load_neighbours<4>(row_27_, i_ * 4, (row_24_ + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
+                    for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46[((i_ & 7))];
                 }
-                float row_28_[4];
-                #pragma unroll
-                for (int i_ = 0; i_ < 4; ++i_) row_28_[i_] = float(row_27_[((i_ & 3))]);
-                const int32_t gate_ = v_j * 16;
-                float* const gate_29_ = gates + gate_;
-                float gate_32_[2];
-                #pragma unroll
-                for (int i_ = 0; i_ < 2; ++i_) gate_32_[i_] = *(gate_29_ + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2));
-                float acc_41_[8];
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_41_[i_] = (gate_32_[(((i_ >> 2) & 1))] * row_28_[((i_ & 3))]);
-                float acc_42_[8];
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_42_[i_] = (acc_41_[((i_ & 7))] * factor_20[((i_ & 7))]);
-                float acc_44_[8];
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_44_[i_] = ((int32_t(((i_ >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) >= v_j) ? acc_42_[((i_ & 7))] : 0.0f);
-                #pragma unroll
-                for (int i_ = 0; i_ < 8; ++i_) acc_46[i_] = (acc_23_v64[((i_ & 7))] + acc_44_[((i_ & 7))]);
             }
-            #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46[((i_ & 7))];
+            #pragma unroll 1
+            for (; v_j < v_n; v_j += 1) {
+                // addf.acc_46 (tests/kernels/ttgir/stepwise.sm90.ttgir:96:11)
+                {
+                    const int32_t v_row_ = v_j * 64;
+                    __nv_bfloat16* const row_24_ = rows + v_row_;
+                    __nv_bfloat16 row_27_[4];
+                    {
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 1; ++i_) load_neighbours<4>(row_27_, i_ * 4, (row_24_ + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
+                    }
+                    float row_28_[4];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 4; ++i_) row_28_[i_] = float(row_27_[((i_ & 3))]);
+                    const int32_t gate_ = v_j * 16;
+                    float* const gate_29_ = gates + gate_;
+                    float gate_32_[2];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 2; ++i_) gate_32_[i_] = *(gate_29_ + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2));
+                    float acc_41_[8];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_41_[i_] = (gate_32_[(((i_ >> 2) & 1))] * row_28_[((i_ & 3))]);
+                    float acc_42_[8];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_42_[i_] = (acc_41_[((i_ & 7))] * factor_20[((i_ & 7))]);
+                    float acc_44_[8];
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_44_[i_] = ((int32_t(((i_ >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) >= v_j) ? acc_42_[((i_ & 7))] : 0.0f);
+                    #pragma unroll
+                    for (int i_ = 0; i_ < 8; ++i_) acc_46[i_] = (acc_23_v64[((i_ & 7))] + acc_44_[((i_ & 7))]);
+                }
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46[((i_ & 7))];
+            }
         }
         // addptr.7 (tests/kernels/ttgir/stepwise.sm90.ttgir:99:15)
         {

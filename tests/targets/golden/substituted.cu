@@ -120,9 +120,7 @@ substituted_tma_kernel(const __grid_constant__ CUtensorMap map_x_26, __half* a, 
                     for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((o + ((first_3 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
                 }
             }
-            __threadfence();
             named_barrier_sync(tensor_memory_sync, 160);
-            fence_async();
             // negf.z (tests/kernels/ttgir/substituted.sm90.ttgir:70:10)
             {
                 #pragma unroll
@@ -246,9 +244,7 @@ substituted_tma_kernel(const __grid_constant__ CUtensorMap map_x_26, __half* a, 
                     }
                 }
                 count_x_26 += trips_0;
-                __threadfence();
                 named_barrier_sync(tensor_memory_sync, 160);
-                fence_async();
             }
         }
     }
@@ -342,9 +338,7 @@ substituted_kernel(__half* a, float* o, int32_t N) {
                 }
             }
             count_x_26 += trips_0;
-            __threadfence();
             named_barrier_sync(tensor_memory_sync, 256);
-            fence_async();
         }
     }
     if (warp_index() - 4 < 4) {
@@ -435,9 +429,7 @@ substituted_kernel(__half* a, float* o, int32_t N) {
                     for (int g_ = b_; g_ < b_ + 4; ++g_) store_words(((o + ((first_3 + int32_t(thread.row + 8 * (g_ % 2))) * 64)) + int32_t(g_ / 2 % 4 * 16 + thread.lane % 2 * 8 + thread.lane % 4 / 2 * 4)), words_[g_ - b_], true);
                 }
             }
-            __threadfence();
             named_barrier_sync(tensor_memory_sync, 256);
-            fence_async();
             // negf.z (tests/kernels/ttgir/substituted.sm90.ttgir:70:10)
             {
                 #pragma unroll

@@ -3,8 +3,9 @@
 from twill.ir.channels import Channel, DependenceBarrier
 from twill.ir.effects import effects
 from twill.ir.operands import At, Iteration, Slot
-from twill.ir.program import WarpProgram
+from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import BarrierWait, MmaIssue, ProducerLoad, StoreTile, walk
+from twill.ops.table import role
 from twill.targets.cuda.elements import iteration, sequence
 from twill.targets.cuda.emitter import (
     DRAIN,
@@ -19,6 +20,8 @@ from twill.targets.cuda.emitter import (
 )
 from twill.targets.cuda.names import channel as channel_name
 from twill.targets.cuda.names import count, threads_copied
+from twill.warp.dataflow import read
+from twill.warp.stored_before import ATOMIC, stored_too
 
 
 def barrier_arrive(emitter: Emitter, barrier: str, at: At) -> list[str]:
@@ -159,12 +162,29 @@ def tensor_memory_sync(emitter: Emitter) -> list[str]:
 
 
 def _stores_ordered(emitter: Emitter) -> tuple[list[str], list[str]]:
-    """What orders stores by the group before a synchronization of the groups before those behind it."""
-    if not emitter.program.orders_stores:
+    """What orders stores by the group before a synchronization of the groups before those behind it. Between
+    threads of a thread block the synchronization itself does (PTX ISA, bar): a fence of the GPU, which
+    empties the L1 cache too, is for other thread blocks, and for TMA."""
+    if not emitter.program.orders_stores or not (_by_tma(emitter.program) or _tells_others(emitter.program)):
         return [], []
     stores = any(isinstance(one, StoreTile) for one in walk(emitter.group.body))
     wait = ["if (thread.leader) tma_wait<0>();"] if stores else []
     return [*wait, "__threadfence();"], ["fence_async();"]
+
+
+def _by_tma(program: Program) -> bool:
+    """Whether TMA stores, or loads what the kernel stores."""
+    statements = [one for group in program.groups for one in walk(group.body)]
+    by_tma = {channel.id for channel in program.channels if channel.filled_by == "tma"}
+    fills = (one for one in statements if isinstance(one, ProducerLoad) and one.channel in by_tma)
+    loads = [load.ops[-1] for fill in fills for load in fill.loads]
+    code = read(program.module, program.function)
+    return any(isinstance(one, StoreTile) for one in statements) or stored_too(code, loads)
+
+
+def _tells_others(program: Program) -> bool:
+    """Whether the kernel may tell other thread blocks of its stores: by an atomic operation."""
+    return program.clustered or any(role(op) in ATOMIC for op in program.function.walk())
 
 
 def _pair_sync(emitter: Emitter) -> list[str]:

@@ -77,6 +77,7 @@ from twill.targets.cuda.producers import (
 )
 from twill.targets.cuda.register_tiles import held
 from twill.targets.cuda.tile_stores import store_tile
+from twill.targets.cuda.unrolled_loops import gathers_loads, unrolled
 from twill.warp.skipped import runs, skipped
 
 TAKEN = "twill_taken"
@@ -356,8 +357,11 @@ def _for(emitter: Emitter, op: Op, body: Sequence[Statement], bounds: Sequence[R
     if op.index == emitter.program.claiming:
         return _claiming(emitter, name, lower, upper, body)
     if not any(isinstance(one, Alternate) for one in body):
+        own = printed(emitter, body)
+        if emitter.group.warps > 1 and gathers_loads(op, own):
+            return unrolled(name, lower, upper, step, own)
         head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}) {{"
-        return [head, *indented(printed(emitter, body)), "}"]
+        return [head, *indented(own), "}"]
     head = f"for (int32_t {name} = {lower}; {name} < {upper}; {name} += {step}, ++tile_number) {{"
     return ["uint32_t tile_number = 0;", head, *indented(printed(emitter, body)), "}"]
 
