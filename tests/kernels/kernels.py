@@ -1786,6 +1786,28 @@ def skipping(
 
 
 @triton.jit
+def picking(
+    q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """As `skipping`, over the blocks that a list names; places of the list may be empty."""
+    q_desc = tl.make_tensor_descriptor(q, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    x = q_desc.load([0, 0])
+    total = tl.full([BLOCK_K], 1.0, tl.float32)
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        block = tl.load(flags + i // BLOCK_K)
+        if block >= 0:
+            at = (block * BLOCK_K + rows)[:, None] * DIM + columns[None, :]
+            s = tl.dot(x, tl.load(k + at).T)
+            p = tl.exp2(s * 0.125)
+            total = total * 0.5 + tl.sum(p, 1)
+            acc = tl.dot(p.to(tl.float16), tl.load(v + at), acc * 0.5)
+    o_desc.store([0, 0], (acc / total[:, None]).to(tl.float16))
+
+
+@triton.jit
 def patchwork(
     q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3125,6 +3147,7 @@ TWILL = {
     "foreseen": {**HALF, **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "picking": {**STATE, "flags": "*i32:16"},
     "patchwork": {**STATE, "flags": "*i32:16"},
     "metered": {**STATE, "flags": "*i32:16", "sums": "*fp32:16"},
     "rivals": {
@@ -3570,6 +3593,7 @@ VARIANTS = {
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "picking": ("picking", {}),
     "patchwork": ("patchwork", {}),
     "metered": ("metered", {}),
     "rivals": ("rivals", {}),

@@ -59,6 +59,7 @@ FORMS = (
         "strided",
         "guarded",
         "skipping",
+        "picking",
         "rivals",
         "prefixes",
         "halves",
