@@ -2266,6 +2266,18 @@ def pacing(
 
 
 @triton.jit
+def revolving(a, b, c, first, stride, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b.T, the rows of b at any stride and beginning again after the last one."""
+    row, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    col = (tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)) % N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + row[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + first + col[:, None] * stride + (i + k)[None, :]).T, acc)
+    tl.store(c + row[:, None] * N + col[None, :], acc)
+
+
+@triton.jit
 def bytewise(a, b, other, c, which, N: tl.constexpr, K, BLOCK: tl.constexpr):
     """c = a @ b.T for b or the other, of fp8 that are loaded as bytes."""
     row, column, step = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK), tl.arange(0, N), tl.arange(0, BLOCK)
@@ -3195,6 +3207,10 @@ TWILL = {
         **dict.fromkeys("xwo", "*fp16:16"), "counts": "*i32:16", "E": "i32", "N": "i32:16", "K": "i32:16", "EXPERTS": 64,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "revolving": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i32", "stride": "i32", "N": "i32", "K": "i32:16", "BLOCK_M": 64,
+        "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+    },
     "pacing": {
         **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
         "BLOCK_K": 64, "num_warps": 4,
@@ -3635,6 +3651,7 @@ VARIANTS = {
     "bytewise": ("bytewise", {}),
     "marching": ("marching", {}),
     "pacing": ("pacing", {}),
+    "revolving": ("revolving", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
     "odd_columns": ("odd_columns", {}),
