@@ -1786,6 +1786,28 @@ def skipping(
 
 
 @triton.jit
+def picking(
+    q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """As `skipping`, over the blocks that a list names; places of the list may be empty."""
+    q_desc = tl.make_tensor_descriptor(q, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    o_desc = tl.make_tensor_descriptor(o, [BLOCK_K, DIM], [DIM, 1], [BLOCK_K, DIM])
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    x = q_desc.load([0, 0])
+    total = tl.full([BLOCK_K], 1.0, tl.float32)
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        block = tl.load(flags + i // BLOCK_K)
+        if block >= 0:
+            at = (block * BLOCK_K + rows)[:, None] * DIM + columns[None, :]
+            s = tl.dot(x, tl.load(k + at).T)
+            p = tl.exp2(s * 0.125)
+            total = total * 0.5 + tl.sum(p, 1)
+            acc = tl.dot(p.to(tl.float16), tl.load(v + at), acc * 0.5)
+    o_desc.store([0, 0], (acc / total[:, None]).to(tl.float16))
+
+
+@triton.jit
 def patchwork(
     q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -2240,6 +2262,18 @@ def pacing(
             weight += 2
         else:
             weight -= 1
+    tl.store(c + row[:, None] * N + col[None, :], acc)
+
+
+@triton.jit
+def revolving(a, b, c, first, stride, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b.T, the rows of b at any stride and beginning again after the last one."""
+    row, k = tl.arange(0, BLOCK_M), tl.arange(0, BLOCK_K)
+    col = (tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N).to(tl.int64)) % N
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + row[:, None] * K + (i + k)[None, :])
+        acc = tl.dot(x, tl.load(b + first + col[:, None] * stride + (i + k)[None, :]).T, acc)
     tl.store(c + row[:, None] * N + col[None, :], acc)
 
 
@@ -3125,6 +3159,7 @@ TWILL = {
     "foreseen": {**HALF, **SIZES, **TILE, "num_warps": 4},
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
+    "picking": {**STATE, "flags": "*i32:16"},
     "patchwork": {**STATE, "flags": "*i32:16"},
     "metered": {**STATE, "flags": "*i32:16", "sums": "*fp32:16"},
     "rivals": {
@@ -3171,6 +3206,10 @@ TWILL = {
     "apportioned": {
         **dict.fromkeys("xwo", "*fp16:16"), "counts": "*i32:16", "E": "i32", "N": "i32:16", "K": "i32:16", "EXPERTS": 64,
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
+    "revolving": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "first": "i32", "stride": "i32", "N": "i32", "K": "i32:16", "BLOCK_M": 64,
+        "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
     "pacing": {
         **dict.fromkeys("ab", "*fp16:16"), "weights": "*fp32:16", "c": "*fp32:16", **SIZES, "BLOCK_M": 64, "BLOCK_N": 64,
@@ -3570,6 +3609,7 @@ VARIANTS = {
     "chosen": ("chosen", {}),
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
+    "picking": ("picking", {}),
     "patchwork": ("patchwork", {}),
     "metered": ("metered", {}),
     "rivals": ("rivals", {}),
@@ -3611,6 +3651,7 @@ VARIANTS = {
     "bytewise": ("bytewise", {}),
     "marching": ("marching", {}),
     "pacing": ("pacing", {}),
+    "revolving": ("revolving", {}),
     "apportioned": ("apportioned", {}),
     "every_other": ("every_other", {}),
     "odd_columns": ("odd_columns", {}),

@@ -15,6 +15,7 @@ from twill.generation.multistage import multistage
 from twill.inputs import Inputs
 from twill.ir.program import Program
 from twill.ir.statements import MmaIssue, Pipelined, walk
+from twill.ops.table import role
 from twill.simulate.check import check
 from twill.simulate.explore import explore, same
 from twill.targets import target
@@ -22,8 +23,8 @@ from twill.targets.cuda.statements import TAKEN
 from twill.warp.plan import Options
 from twill.warp.skipped import Skipped, runs, skipped
 
-SPARSE, DENSE = "skipping", "queries"
-"""Attention whose blocks have flags, and without."""
+SPARSE, DENSE, PICKING = "skipping", "queries", "picking"
+"""Attention whose blocks have flags, without, and over a list of blocks."""
 MULTISTAGE = Options(multistage=True)
 
 
@@ -55,6 +56,16 @@ def test_all_mmas_are_left_out_together() -> None:
     for needless, run in runs(found, loop.steady):
         assert needless or not any(isinstance(one, MmaIssue) for one in run)
     assert f"if ({TAKEN}) {{" in target("sm90").source(made)
+
+
+def test_numbers_of_blocks_are_no_flags() -> None:
+    """They are checked for being there, and say where the branch reads."""
+    inputs = Inputs(f"tests/kernels/ttgir/{PICKING}.sm90.ttgir", arch="sm90", groups=2)
+    made = generate(inputs, GenerateOptions(time_limit=5.0, check=False, lowering=MULTISTAGE)).program
+    ((_, found),) = _found(made)
+    assert found is not None
+    assert any(role(op) == "pointer_load" for op in found.needed)
+    assert not found.from_memory
 
 
 def test_what_every_iteration_needs_stays() -> None:

@@ -260,6 +260,7 @@ def test_a_load_that_is_left_out_is_found() -> None:
     ("kernel", "why"),
     [
         ("dequantized", "2 groups compute"),
+        ("revolving", "a division of 64 bits"),
         ("matmul_half.sm100", "one group that computes and loads"),
         ("unrolled", "shared memory"),
     ],

@@ -38,10 +38,9 @@ class Skipped:
     ops: frozenset[int]
     """Operations whose results only the branch needs."""
 
-    @property
-    def from_memory(self) -> bool:
-        """Whether a number in memory says which iterations take the branch."""
-        return any(role(op) == "pointer_load" for op in self.needed)
+    from_memory: bool
+    """A number in memory says which iterations take the branch, and nothing else. (One that also says where
+    the branch reads is only checked for being there.)"""
 
 
 def skipped(program: Program, it: Pipelined) -> Skipped | None:
@@ -114,8 +113,22 @@ def _branch(program: Program, it: Pipelined, condition: Value, ops: frozenset[in
     for one in it.steady:
         if isinstance(one, Compute) and condition.producer in one.ops:
             needed = _cone(program, one, condition, made)
-            return Skipped(condition, one, needed, made, ops) if needed else None
+            numbers = [op for op in needed if role(op) == "pointer_load"]
+            flags = bool(numbers) and not _addressing(numbers, body)
+            return Skipped(condition, one, needed, made, ops, flags) if needed else None
     return None
+
+
+def _addressing(numbers: Sequence[Op], body: Sequence[Op]) -> bool:
+    """Whether other loads of a loop's body read at addresses that follow from loaded numbers."""
+    from_them = {value.id for op in numbers for value in op.results}
+    for op in body:
+        pointers = role(op) == "pointer_load"
+        if any(value.id in from_them for value in (op.operands[:1] if pointers else op.operands)):
+            if pointers or role(op) == "tma_load":
+                return True
+            from_them |= {value.id for value in op.results}
+    return False
 
 
 def _cone(program: Program, it: Compute, condition: Value, made: Mapping[int, int]) -> tuple[Op, ...]:
