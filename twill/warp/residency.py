@@ -25,7 +25,6 @@ from twill.warp.non_loop_code import home
 from twill.warp.slot_tensors import bits
 from twill.warp.tasks import Scheduled, Task
 
-
 PROGRAMS = frozenset({"tt.get_program_id", "tt.get_num_programs"})
 """Operations that give the index of a program, and how many there are."""
 
