@@ -413,6 +413,46 @@ def test_the_search_for_a_kernel_without_spills_ends(
     assert asked == tried
 
 
+@pytest.mark.parametrize(
+    ("pace", "spilled", "taken"),
+    [(1.2, 128, "little"), (1.3, 128, "nothing"), (1.2, 129, "nothing")],
+)
+def test_a_kernel_that_spills_little_comes_before_slower_ones(
+    monkeypatch: pytest.MonkeyPatch, gemm: Generated, pace: float, spilled: int, taken: str
+) -> None:
+    """As if it took a tenth longer."""
+    nothing, little = (replace(gemm, form=form) for form in ("nothing", "little"))
+    paces = {id(gemm): 1.0, id(nothing): 1.4, id(little): pace}
+    warned = {id(nothing): (), id(little): (f"{spilled} bytes of registers are spilled, of 248",)}
+
+    def paced(made: Generated) -> float:
+        return paces[id(made)]
+
+    def built(made: Generated, *_: object) -> spills.Compiled:
+        return spills.Compiled(made, warned[id(made)])
+
+    def as_built(found: spills.Compiled) -> spills.Compiled:
+        return found
+
+    def retry(made: Generated) -> retries.Retry:
+        def make(slowest: float) -> Generated:
+            return made
+
+        return retries.Retry(made.form, "", make)
+
+    for name, value in (("pace_of_sm", paced), ("least_spilled", as_built), ("compiled", built)):
+        monkeypatch.setattr(module, name, value)
+    found = module._best_retry(
+        spills.Compiled(gemm, SPILLED),
+        [retry(nothing), retry(little)],
+        9.0,
+        lambda what: None,
+        lambda built: built.made,
+    )  # pyright: ignore[reportPrivateUsage]
+    assert found
+    assert found.form == taken
+
+
 def test_the_kernel_stays_where_nothing_helps(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     tried = tried_with(monkeypatch, gemm, 0)
     assert without_warnings(GEMM, OPTIONS, gemm, SPILLED) is None

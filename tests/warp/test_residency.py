@@ -64,6 +64,16 @@ def test_a_block_with_large_tiles_or_a_persistent_one_is_alone(kernel: str) -> N
     assert program(kernel).launch.blocks == 1
 
 
+@pytest.mark.parametrize("kernel", ["accrued", "mapped"])
+def test_a_loop_around_others_that_all_programs_execute_alike_is_no_walk(kernel: str) -> None:
+    """As long as its numbers do not follow from the index of a program."""
+    made = program(kernel)
+    scheduled = {one.loop.op.index for one in loops(kernel)[1]}
+    around = (op for op in made.function.walk() if role(op) == "for" and op.index not in scheduled)
+    assert any(inner.index in scheduled for op in around for inner in op.inner())
+    assert made.launch.blocks == 2
+
+
 @pytest.mark.parametrize("kernel", ["query_gradient", "matmul_narrow", "searched"])
 def test_what_mmas_keep_in_registers_fits_the_registers_at_entry(kernel: str) -> None:
     made, residency = program(kernel), load("h200").residency

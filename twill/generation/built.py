@@ -32,6 +32,7 @@ from twill.generation.spills import (
     least_spilled,
     printed,
     registers_in_words,
+    spills_little,
 )
 from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
@@ -44,6 +45,8 @@ RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
 FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
+COST_OF_LITTLE = 1.1
+"""How many times as long a kernel takes that spills little (`spills.LITTLE`; estimate)."""
 LESS = 2
 """How many times as much a kernel must spill for another one that spills too, and is as fast, to be taken."""
 
@@ -275,7 +278,9 @@ def _best_retry(
         if built is None:
             continue
         pace = pace_of_sm(built.made)
-        if built.said:
+        if spills_little(built) and _far_less(built, first):
+            found.append((COST_OF_LITTLE * pace, built))
+        elif built.said:
             spilling += [built] if pace <= before and _far_less(built, first) else []
         elif pace > retry.close * before:
             found.append((pace, built))

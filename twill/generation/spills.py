@@ -25,6 +25,11 @@ MOST_SPILLED = 1024
 """Bytes spilled beyond which no other grant of registers is tried for the same schedule. Grants move some 48
 registers to a group, 192 bytes; of 5264 bytes 5184 remained, of 4464 bytes 1888 (Triton's attention tutorial,
 backward), each after seven runs of nvcc."""
+LITTLE = 128
+"""Bytes spilled at most in a kernel that comes before slower ones without spills: a thread stores and loads
+some 30 numbers, once or in each iteration. (fla's kda backward in tiles of 32 x 32 on an H200: Triton's two
+thread blocks of 128 threads on an SM, which spill 112 bytes, take 0.53 of the time of one of eight warps that
+spills nothing.)"""
 LEAN = "masks and offsets in fewer registers"
 STEPS = 3
 """How many numbers of registers for groups that load are tried, more or fewer."""
@@ -59,17 +64,22 @@ def least_spilled(built: Compiled) -> Compiled:
     much is spilled for that to help."""
     if not built.said or far_too_much(built.said):
         return built
-    return _with_fewer_blocks(built) or _best_regranted(built)
+    fewer = _with_fewer_blocks(built)
+    if fewer and not fewer.said:
+        return fewer
+    return min((_best_regranted(built), *([fewer] if fewer else [])), key=_severity)
 
 
 def _with_fewer_blocks(built: Compiled) -> Compiled | None:
     """The kernel of one group that loads and computes, in the most thread blocks on an SM, half as many at
-    least, whose threads have registers enough; None where there is none."""
+    least, whose threads have registers enough; else the one of two at least that spills `LITTLE`; None where
+    there is none."""
     program, limits = built.made.program, built.made.loops[0].machine.limits
     launch = program.launch
     group, *others = program.groups
     if others or not launch.even:
         return None
+    little = None
     for blocks in range(launch.blocks - 1, max(1, launch.blocks // 2) - 1, -1):
         registers = registers_at_entry(limits, launch.threads * blocks)
         fewer = replace(launch, blocks=blocks, entry_registers=registers)
@@ -77,7 +87,15 @@ def _with_fewer_blocks(built: Compiled) -> Compiled | None:
         found = printed(replace(built, loading=f"{blocks} thread blocks on an SM"), other)
         if found and not found.said:
             return found
-    return None
+        if found and blocks > 1 and spills_little(found):
+            little = found
+    return little
+
+
+def spills_little(built: Compiled) -> bool:
+    """Whether ptxas warns of few spills, and of nothing else."""
+    others, spilled = _severity(built)
+    return not others and 0 < spilled <= LITTLE
 
 
 def leaner(built: Compiled) -> Compiled:

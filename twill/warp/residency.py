@@ -3,7 +3,7 @@
 While one block waits, fills its pipeline or stores its results, another one computes. A kernel gets as many
 as have enough registers for what its schedules keep, threads, and shared memory for slots that hide the
 arrival of a load. A persistent kernel, which walks over programs in a loop around the scheduled ones, is
-launched with one block for each SM and gets one.
+launched with one block for each SM and gets one; one with another loop around them has as many as any.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from twill.ir.channels import SlotTensor
-from twill.ir.loop import NvidiaMma, Op, Tensor, Type
+from twill.ir.loop import NvidiaMma, Op, Tensor, Type, Value
 from twill.ir.machine import Machine, Residency
 from twill.ir.problem import Limits, Time
 from twill.ir.program import Launch
@@ -25,6 +25,9 @@ from twill.warp.non_loop_code import home
 from twill.warp.slot_tensors import bits
 from twill.warp.tasks import Scheduled, Task
 
+PROGRAMS = frozenset({"tt.get_program_id", "tt.get_num_programs"})
+"""Operations that give the index of a program, and how many there are."""
+
 
 def candidates(
     code: Code,
@@ -37,7 +40,7 @@ def candidates(
     the schedules know that there are so many: no more is wanted than what they use, and one MMA at entry."""
     one = loops[0][0]
     residency, limits = one.machine.residency, one.machine.limits
-    if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops]):
+    if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops], nested=False):
         mmas = _mmas(code)
         single = mmas.single + residency.beside_mma if mmas.single else 0
         for blocks in range(min(most, residency.blocks), 1, -1):
@@ -119,13 +122,31 @@ def _kept(tile: Type, mma: Op, instruction: bool) -> int:
     return words // max(1, tile.shape[0] // (16 * warps)) if instruction else words
 
 
-def _persistent(code: Code, loops: Iterable[Scheduled]) -> bool:
-    """Whether a loop is around a scheduled one."""
+def _persistent(code: Code, loops: Iterable[Scheduled], *, nested: bool = True) -> bool:
+    """Whether a loop that walks over programs is around a scheduled one; `nested`: any loop. Such a walk
+    begins, ends or goes on by the index or the number of programs."""
     scheduled = {one.loop.op.index for one in loops}
-    return any(
-        role(op) in ("for", "while") and any(inner.index in scheduled for inner in op.inner())
+    around = (
+        op
         for op in code.ops.values()
+        if role(op) in ("for", "while") and any(inner.index in scheduled for inner in op.inner())
     )
+    return any(nested or role(op) == "while" or _of_programs(code, op.operands[:3]) for op in around)
+
+
+def _of_programs(code: Code, values: Iterable[Value]) -> bool:
+    """Whether numbers follow from the index of a program, or from how many there are."""
+    waiting, seen = list(values), set[int]()
+    while waiting:
+        value = waiting.pop()
+        if value.id in seen:
+            continue
+        seen.add(value.id)
+        maker = code.maker(value)
+        if maker is not None and maker.name in PROGRAMS:
+            return True
+        waiting += maker.operands if maker is not None else code.carried.get(value.id, ())
+    return False
 
 
 def _registers(
