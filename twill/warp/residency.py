@@ -3,10 +3,11 @@
 While one block waits, fills its pipeline or stores its results, another one computes. A kernel gets as many
 as have enough registers for what its schedules keep, threads, and shared memory for slots that hide the
 arrival of a load. A persistent kernel, which walks over programs in a loop around the scheduled ones, is
-launched with one block for each SM and gets one.
+launched with one block for each SM and gets one. A loop that hands what the scheduled ones compute to its
+next iteration walks over nothing.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -20,8 +21,8 @@ from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import thread_block
 from twill.warp.channels import LOADED, ChannelPlan
-from twill.warp.dataflow import Code
-from twill.warp.non_loop_code import home
+from twill.warp.dataflow import Code, carries
+from twill.warp.non_loop_code import closed, home
 from twill.warp.slot_tensors import bits
 from twill.warp.tasks import Scheduled, Task
 
@@ -113,13 +114,27 @@ def _kept(tile: Type, mma: Op, instruction: bool) -> int:
     return words // max(1, tile.shape[0] // (16 * warps)) if instruction else words
 
 
-def _persistent(code: Code, loops: Iterable[Scheduled]) -> bool:
-    """Whether a loop is around a scheduled one."""
+def _persistent(code: Code, loops: Sequence[Scheduled]) -> bool:
+    """Whether a loop over tiles is around a scheduled one. (A deeper nest counts as one: its programs may
+    follow one another in a thread block instead, see `generation.persistence`.)"""
     scheduled = {one.loop.op.index for one in loops}
-    return any(
+    around = (
         role(op) in ("for", "while") and any(inner.index in scheduled for inner in op.inner())
         for op in code.ops.values()
     )
+    return any(around) and not continues(code, loops)
+
+
+def continues(code: Code, loops: Sequence[Scheduled]) -> bool:
+    """Whether the only loop around the scheduled ones hands what they compute to its next iteration: all of
+    its iterations are one tile."""
+    homes = home(code)
+    around = {homes[one.loop.op.index] for one in loops}
+    found = around.pop() if len(around) == 1 else None
+    if found is None or homes[found] is not None or role(code.ops[found]) != "for":
+        return False
+    results = {value.id for one in loops for value in one.loop.op.results}
+    return any(closed(code, [one.yielded], results) & results for one in carries(code.ops[found]))
 
 
 def _registers(
