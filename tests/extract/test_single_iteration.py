@@ -80,3 +80,35 @@ def test_a_tile_that_is_read_behind_the_mma_is_loaded_again() -> None:
     ]
     assert [op in once.ops for op in loads] == [True, False]
     assert all(one.yielded.producer != loads[0].index for one in once.carried)
+
+
+BLOCKED = (
+    "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [2, 16], warpsPerCTA = [4, 1], order = [1, 0]}>"
+)
+WARPS = "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [4, 1], instrShape = [16, 8]}>"
+
+
+@pytest.mark.parametrize("parent", [BLOCKED, WARPS])
+def test_operands_in_many_threads_are_made_where_mmas_read_them(parent: str) -> None:
+    """Not all before the first MMA: each thread would hold them until the last one."""
+    text = f"""#blocked = {BLOCKED}
+#parent = {parent}
+module attributes {{"ttg.num-warps" = 4 : i32, ttg.target = "cuda:90", "ttg.threads-per-warp" = 32 : i32}} {{
+  tt.func public @small(%c: !tt.ptr<f32> {{tt.divisibility = 16 : i32}}) {{
+    %one = arith.constant dense<1.000000e+00> : tensor<16x16xf32, #blocked>
+    %zero = arith.constant dense<0.000000e+00> : tensor<16x16xf32, #parent>
+    %a = ttg.convert_layout %one : tensor<16x16xf32, #blocked> -> tensor<16x16xf32, #ttg.dot_op<{{opIdx = 0, parent = #parent}}>>
+    %b = ttg.convert_layout %one : tensor<16x16xf32, #blocked> -> tensor<16x16xf32, #ttg.dot_op<{{opIdx = 1, parent = #parent}}>>
+    %x = tt.dot %a, %b, %zero : tensor<16x16xf32, #ttg.dot_op<{{opIdx = 0, parent = #parent}}>> * tensor<16x16xf32, #ttg.dot_op<{{opIdx = 1, parent = #parent}}>> -> tensor<16x16xf32, #parent>
+    %d = ttg.convert_layout %one : tensor<16x16xf32, #blocked> -> tensor<16x16xf32, #ttg.dot_op<{{opIdx = 1, parent = #parent}}>>
+    %y = tt.dot %a, %d, %x : tensor<16x16xf32, #ttg.dot_op<{{opIdx = 0, parent = #parent}}>> * tensor<16x16xf32, #ttg.dot_op<{{opIdx = 1, parent = #parent}}>> -> tensor<16x16xf32, #parent>
+    %z = ttg.convert_layout %y : tensor<16x16xf32, #parent> -> tensor<16x16xf32, #blocked>
+    %p = tt.splat %c : !tt.ptr<f32> -> tensor<16x16x!tt.ptr<f32>, #blocked>
+    tt.store %p, %z : tensor<16x16x!tt.ptr<f32>, #blocked>
+    tt.return
+  }}
+}}
+"""
+    (loop,) = loops(in_loops(read(text, "small.ttgir")))
+    converted = [op for op in loop.op.inner() if op.name == "ttg.convert_layout"]
+    assert "d" in {op.result.name.strip("%") for op in converted}

@@ -37,3 +37,36 @@ def test_neighbours_along_columns_are_stored_together(tmp_path: Path) -> None:
     )
     assert re.search(r"store_elements<4>\(memory \+ \d+ .*, written_\d+, i_ \* 4\)", made.cuda)
     assert not re.search(r"shared_at<__half>\(memory \+ \d+ .*\) = __half\(", made.cuda)
+
+
+PRODUCT = """
+import triton
+import triton.language as tl
+
+ARGUMENTS = {"a": "*fp16:16", "b": "*fp16:16", "c": "*fp16:16", "d": "*fp16:16", "e": "*fp16:16", "n": "i32:16", "stride": "i32:16"}
+TWILL = {"stored_twice": ARGUMENTS}
+
+@triton.jit
+def stored_twice(a, b, c, d, e, n, stride):
+    m, k = tl.arange(0, 128), tl.arange(0, 64)
+    acc = tl.zeros([128, 128], tl.float32)
+    for i in range(0, n, 64):
+        x, y = tl.load(a + m[:, None] * n + i + k[None, :]), tl.load(b + m[:, None] * n + i + k[None, :])
+        acc = tl.dot(x, tl.trans(y), acc)
+    place = m[:, None] * stride + m[None, :]
+    both = (acc + tl.load(d + place)).to(tl.float16)
+    tl.store(c + place, both)
+    tl.store(e + place, tl.trans(both))
+"""
+
+
+def test_matrices_are_stored_as_they_are_read(tmp_path: Path) -> None:
+    """A product plus a tile, stored as it is and transposed: a thread reads eight elements of a column at once,
+    where it read each alone."""
+    (tmp_path / "product.py").write_text(PRODUCT)
+    made = generate(
+        Inputs(f"{tmp_path / 'product.py'}:stored_twice", arch="sm90"), GenerateOptions(time_limit=10)
+    )
+    assert "stmatrix_x4_transposed(" in made.cuda
+    assert re.search(r"load_elements<4>\(read_\d+, i_ \* 4, read_\d+_at", made.cuda)
+    assert not re.search(r"shared_at<__half>\(read", made.cuda)

@@ -30,8 +30,16 @@ from twill.warp.shared_memory import SharedMemoryPlan
 from twill.warp.slot_counts import deepen
 from twill.warp.validate import validate
 
-SHARED_BY = {"matmul_32": 3, "matmul_narrow": 2, "pointers_one_warp": 4, "searched": 2}
-"""Kernels of small tiles, with the blocks that an SM holds at least."""
+SHARED_BY = {
+    "matmul_32": 3,
+    "matmul_narrow": 2,
+    "pointers_one_warp": 4,
+    "searched": 2,
+    "marching": 4,
+    "strips": 2,
+}
+"""Kernels of small tiles, with the blocks that an SM holds at least. In the last two a loop around the
+scheduled one goes on with its sums."""
 
 
 @pytest.mark.parametrize("kernel", sorted(SHARED_BY))

@@ -32,6 +32,7 @@ from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
 from twill.warp.plan import Options as Lowering
+from twill.warp.residency import continues
 from twill.warp.tasks import Scheduled, tasks
 from twill.warp.tiles_in_flight import tile_loop
 
@@ -442,7 +443,8 @@ def computing(first: Attempt) -> int:
 
 def walks(first: Attempt) -> bool:
     """Whether a thread block works on one tile after the other."""
-    return tile_loop(read(first.program.module, first.program.function), first.loops) is not None
+    code = read(first.program.module, first.program.function)
+    return tile_loop(code, first.loops) is not None and not continues(code, first.loops)
 
 
 def _limited(

@@ -20,8 +20,8 @@ from twill.ir.schedule import Group as Granted
 from twill.ops.table import role
 from twill.warp import thread_block
 from twill.warp.channels import LOADED, ChannelPlan
-from twill.warp.dataflow import Code
-from twill.warp.non_loop_code import home
+from twill.warp.dataflow import Code, carries
+from twill.warp.non_loop_code import closed, home
 from twill.warp.slot_tensors import bits
 from twill.warp.tasks import Scheduled, Task
 
@@ -147,6 +147,18 @@ def _of_programs(code: Code, values: Iterable[Value]) -> bool:
             return True
         waiting += maker.operands if maker is not None else code.carried.get(value.id, ())
     return False
+
+
+def continues(code: Code, loops: Sequence[Scheduled]) -> bool:
+    """Whether the only loop around the scheduled ones hands what they compute to its next iteration: all of
+    its iterations are one tile."""
+    homes = home(code)
+    around = {homes[one.loop.op.index] for one in loops}
+    found = around.pop() if len(around) == 1 else None
+    if found is None or homes[found] is not None or role(code.ops[found]) != "for":
+        return False
+    results = {value.id for one in loops for value in one.loop.op.results}
+    return any(closed(code, [one.yielded], results) & results for one in carries(code.ops[found]))
 
 
 def _registers(

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from twill.extract.dependence.loops import LOOPS
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, constant, edited, text_of
 from twill.extract.rewrite.type_text import type_text, zero_text
-from twill.ir.loop import Block, Function, MemDesc, Module, Op, Tensor, Token, Value
+from twill.ir.loop import Block, DotOperand, Function, MemDesc, Module, NvidiaMma, Op, Tensor, Token, Value
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, named, names, repeatable, role, writes_global
 
 _MMAS: frozenset[Role] = frozenset({"wgmma", "dot", "tensor_memory_mma"})
+WARPGROUPS = 3
+"""The version of the MMAs of warpgroups: its operands in registers are in one thread each."""
 TOKEN = "!ttg.async.token"
 _VIEWS: frozenset[Role] = frozenset({"buffer_transpose", "buffer_reshape"})
 _LOADS: frozenset[Role] = frozenset({"pointer_load", "tma_load"})
@@ -115,7 +117,7 @@ def _staying(stretch: tuple[Op, ...], shared: set[int]) -> tuple[Op, ...]:
     made, found, ordered = set[int](), list[Op](), False
     for op in stretch:
         used = {value.id for one in (op, *op.inner()) for value in one.operands}
-        own = op.index in needed and _begins(op)
+        own = op.index in needed and (_begins(op) or _repeats(op))
         allocates = role(op) in ("alloc", "tensor_memory_alloc")
         if op.index in shared and not used & made and (allocates or _moves(op, ordered=ordered)):
             continue
@@ -124,6 +126,17 @@ def _staying(stretch: tuple[Op, ...], shared: set[int]) -> tuple[Op, ...]:
             found.append(op)
         ordered = ordered or any(writes_global(inner) for inner in (op, *op.inner()))
     return tuple(found)
+
+
+def _repeats(op: Op) -> bool:
+    """It hands an MMA of warps, or a dot without a tensor core, a tile that several threads hold each element
+    of: before the loop, a thread would keep all such tiles at once, in more registers than it has of what
+    they are made from."""
+    kind = op.result.type if role(op) == "layout" else None
+    form = kind.encoding if isinstance(kind, Tensor) else None
+    if not isinstance(form, DotOperand):
+        return False
+    return not isinstance(form.parent, NvidiaMma) or form.parent.version[0] < WARPGROUPS
 
 
 def _moves(op: Op, *, ordered: bool) -> bool:

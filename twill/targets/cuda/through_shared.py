@@ -75,11 +75,7 @@ def write_tile(scope: Scope, value: int, tensor: SlotTensor, channel: Channel, a
         return
     tile = addressed(address, tensor)
     tile = replace(tile, transposed=tile.transposed != transposed)
-    in_pairs = isinstance(source, Held) and isinstance(fragment, Fragment) and source.pack
-    if isinstance(source, Held) and in_pairs and tile.transposed and tile.bits == 16:
-        scope.lines += stored_by_columns(source, tile)
-    else:
-        _write_swizzled(scope, source, fragment, tile, kind)
+    _write_swizzled(scope, source, fragment, tile, kind)
 
 
 def convert(scope: Scope, op: Op) -> None:
@@ -105,7 +101,7 @@ def convert(scope: Scope, op: Op) -> None:
         _renumber(scope, op.result, result, seen)
     elif (tile := scope.read_from.get(op.operands[0].id)) is not None:
         scope.values[op.result.id] = _read_again(scope, op.result, result, tile)
-    elif (tile := _swizzled_scratch(scope, source, result)) is not None:
+    elif (tile := _swizzled_scratch(scope, form, source, result)) is not None:
         scope.lines.append(scope.group_barrier())
         _write_scratch(scope, form, source, tile)
         scope.lines.append(scope.group_barrier())
@@ -136,20 +132,27 @@ def _convert_by_elements(scope: Scope, value: Value, source: Tensor, result: Ten
     scope.values[value.id] = held(name, result)
 
 
-def _swizzled_scratch(scope: Scope, kind: Tensor, result: Tensor) -> Shared | None:
+def _swizzled_scratch(scope: Scope, elements: Elements, kind: Tensor, result: Tensor) -> Shared | None:
     """The scratch buffer as a tile in a swizzle, so that several elements move at once and without bank
     conflicts: the elements of its rows or of its columns side by side, as that takes fewer passes over the
-    banks. None for a tile that is no matrix of whole lines, or that threads hold more than once."""
+    banks. None for a tile that is no matrix of whole lines, or that threads hold more than once. Matrices of
+    16-bit elements are stored either way at once: there, passes of those that read count."""
     size, form = bits(kind.dtype), holding(kind)
     if len(kind.shape) != 2 or 1 in kind.shape or size not in (16, 32) or once(form) != "true":
         return None
     columns = form.shape[1] // (form.across if isinstance(form, Fragment) else 1)
     found = _in_lines(scope, kind.shape, columns, size, transposed=False)
-    if not isinstance(form, Spread):
+    if not isinstance(form, Spread) and not (size == 16 and _in_matrices(elements)):
         return found
     turned = _in_lines(scope, kind.shape[::-1], kind.shape[0], size, transposed=True)
     tiles = [tile for tile in (found, turned) if tile is not None]
-    return min(tiles, key=lambda tile: _passes(form, holding(result), tile), default=None)
+    writing = form if isinstance(form, Spread) else None
+    return min(tiles, key=lambda tile: _passes(writing, holding(result), tile), default=None)
+
+
+def _in_matrices(elements: Elements) -> bool:
+    """Whether threads hold a tile in pairs, as an MMA has it."""
+    return isinstance(elements, Held) and bool(elements.pack) and isinstance(elements.layout, Fragment)
 
 
 def _in_lines(
@@ -160,14 +163,15 @@ def _in_lines(
     return Shared(scope.scratch, shape[0], shape[1], size, width, transposed) if width else None
 
 
-def _passes(source: Spread, result: Fragment | Spread, tile: Shared) -> int:
-    """Over the banks, of a warp that writes a tile and reads it again."""
+def _passes(source: Spread | None, result: Fragment | Spread, tile: Shared) -> int:
+    """Over the banks, of a warp that writes a tile, if that depends on how it lies, and reads it again."""
     read = result if isinstance(result, Spread) else bases_of(result)
+    written = 0 if source is None else _by_elements(source, tile)
     if read is None:
-        return _by_elements(source, tile) + result.registers
+        return written + result.registers
     if matrix_rows(read, tile) is not None:
-        return _by_elements(source, tile) + read.registers * LANES * tile.bits // 8 // (BANKS * WORD)
-    return _by_elements(source, tile) + _by_elements(read, tile)
+        return written + read.registers * LANES * tile.bits // 8 // (BANKS * WORD)
+    return written + _by_elements(read, tile)
 
 
 def _by_elements(form: Spread, tile: Shared) -> int:
@@ -207,6 +211,9 @@ def _write_swizzled(
 ) -> None:
     """Write a tile to lines of a swizzle pattern: pairs or matrices where the lines stay whole, else element
     by element."""
+    if isinstance(form, Held) and _in_matrices(form) and tile.transposed and tile.bits == 16:
+        scope.lines += stored_by_columns(form, tile)
+        return
     if isinstance(form, Held) and isinstance(layout, Fragment) and not tile.transposed and not tile.places:
         try:
             scope.lines += stored(form, tile)
