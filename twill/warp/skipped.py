@@ -15,7 +15,7 @@ from itertools import groupby
 
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Op, Scalar, Tensor, Value
-from twill.ir.operands import Register, Slot
+from twill.ir.operands import Register, Slot, Write
 from twill.ir.program import Program
 from twill.ir.statements import (
     Compute,
@@ -44,6 +44,8 @@ class _Branch:
     """By value: the operation of the loop's body that makes it."""
     ops: frozenset[int]
     """Operations whose results nothing else reads."""
+    selects: Mapping[int, int]
+    """Selects by its condition, by result, with the value that they have where it is not taken."""
     local: frozenset[str] = frozenset()
     """Channels through which the group passes tiles to itself: all of the loop, as the barriers of one also
     keep the slots of another."""
@@ -52,14 +54,21 @@ class _Branch:
         """Whether only the branch needs a statement. All MMAs are in it, and so are waits for them."""
         match one:
             case Compute():
-                written = {self.made.get(write.value) for write in one.writes}
-                return bool(written) and not one.stores and self.ops.issuperset(written)
+                alone = (
+                    self.made.get(write.value) in self.ops or self._stays(one, write) for write in one.writes
+                )
+                return bool(one.writes) and not one.stores and all(alone)
             case MmaIssue() | MmaWait() | SchedulingFence():
                 return True
             case ProducerStore(channel=name) | ConsumerWait(channel=name) | ConsumerRelease(channel=name):
                 return name in self.local
             case _:
                 return False
+
+    def _stays(self, one: Compute, write: Write) -> bool:
+        """Whether what is written is there already where the branch is not taken: an accumulator."""
+        old = (read for read in one.reads if read.value == self.selects.get(write.value))
+        return any(read.location == write.register for read in old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +178,7 @@ def _branch(program: Program, it: Pipelined, condition: Value, ops: frozenset[in
     if condition.type != Scalar("i1") or not mmas or not ops.issuperset(mmas):
         return None
     made = {value.id: op.index for op in body for value in op.results}
-    branch = _Branch(made, ops)
+    branch = _Branch(made, ops, _old(body, condition))
     branch = replace(branch, local=_local(program, it, branch))
     first = next((i for i, one in enumerate(it.steady) if branch.alone(one)), len(it.steady))
     for place, one in enumerate(it.steady):
@@ -200,6 +209,12 @@ def _numbers(body: Sequence[Op], condition: Value, made: Mapping[int, int]) -> S
             found[maker.index] = maker
             waiting += maker.operands if role(maker) != "pointer_load" else ()
     return [op for op in found.values() if role(op) == "pointer_load"]
+
+
+def _old(body: Sequence[Op], condition: Value) -> Mapping[int, int]:
+    chosen = chosen_by(body)
+    selects = (op for op in body if op.index in chosen and chosen[op.index].id == condition.id)
+    return {op.result.id: op.operands[2].id for op in selects}
 
 
 def _local(program: Program, it: Pipelined, branch: _Branch) -> frozenset[str]:
