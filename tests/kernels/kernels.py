@@ -1786,6 +1786,23 @@ def skipping(
 
 
 @triton.jit
+def gleaning(
+    q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """The sum of w.T @ v over the blocks with an even flag, where w follows from q and k: it is turned in shared memory."""
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    x = tl.load(q + rows[:, None] * DIM + columns[None, :])
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        at = (i + rows)[:, None] * DIM + columns[None, :]
+        if tl.load(flags + i // BLOCK_K) % 2 == 0:
+            s = tl.dot(x, tl.load(k + at).T)
+            w = tl.exp2(s * 0.125).to(tl.float16)
+            acc += tl.dot(w.T, tl.load(v + at))
+    tl.store(o + rows[:, None] * DIM + columns[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def picking(
     q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3160,6 +3177,7 @@ TWILL = {
     "guarded": {**HALF, "flags": "*i32:16", **SIZES, **TILE},
     "skipping": {**STATE, "flags": "*i32:16"},
     "picking": {**STATE, "flags": "*i32:16"},
+    "gleaning": {**STATE, "flags": "*i32:16"},
     "patchwork": {**STATE, "flags": "*i32:16"},
     "metered": {**STATE, "flags": "*i32:16", "sums": "*fp32:16"},
     "rivals": {
@@ -3610,6 +3628,7 @@ VARIANTS = {
     "guarded": ("guarded", {}),
     "skipping": ("skipping", {}),
     "picking": ("picking", {}),
+    "gleaning": ("gleaning", {}),
     "patchwork": ("patchwork", {}),
     "metered": ("metered", {}),
     "rivals": ("rivals", {}),

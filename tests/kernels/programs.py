@@ -60,6 +60,7 @@ FORMS = (
         "guarded",
         "skipping",
         "picking",
+        "gleaning",
         "rivals",
         "prefixes",
         "halves",

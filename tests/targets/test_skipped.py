@@ -14,24 +14,24 @@ from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.multistage import multistage
 from twill.inputs import Inputs
 from twill.ir.program import Program
-from twill.ir.statements import MmaIssue, Pipelined, walk
+from twill.ir.statements import Compute, MmaIssue, Pipelined, ProducerStore, walk
 from twill.ops.table import role
 from twill.simulate.check import check
 from twill.simulate.explore import explore, same
 from twill.targets import target
 from twill.targets.cuda.statements import TAKEN
 from twill.warp.plan import Options
-from twill.warp.skipped import Skipped, runs, skipped
+from twill.warp.skipped import Skipped, flagged, runs, skipped
 
-SPARSE, DENSE, PICKING = "skipping", "queries", "picking"
-"""Attention whose blocks have flags, without, and over a list of blocks."""
+SPARSE, DENSE, PICKING, TURNED = "skipping", "queries", "picking", "gleaning"
+"""Attention whose blocks have flags, without, over a list of blocks, and with weights that are turned."""
 MULTISTAGE = Options(multistage=True)
 
 
 @cache
-def _sparse() -> Generated:
+def _sparse(kernel: str = SPARSE) -> Generated:
     """One group computes and loads."""
-    inputs = Inputs(f"tests/kernels/ttgir/{SPARSE}.sm90.ttgir", arch="sm90", groups=2)
+    inputs = Inputs(f"tests/kernels/ttgir/{kernel}.sm90.ttgir", arch="sm90", groups=2)
     return generate(inputs, GenerateOptions(time_limit=5.0, check=False, lowering=MULTISTAGE))
 
 
@@ -48,21 +48,36 @@ def test_numbers_that_say_what_is_loaded_are_loaded_by_whoever_reads_them() -> N
     assert check(made, lambda what: None).values
 
 
-def test_all_mmas_are_left_out_together() -> None:
-    made = _sparse().program
+@pytest.mark.parametrize("kernel", [SPARSE, TURNED])
+def test_all_mmas_are_left_out_together(kernel: str) -> None:
+    made = _sparse(kernel).program
     ((loop, found),) = _found(made)
     assert found is not None
     assert found.from_memory
+    assert flagged(made, loop.op)
     for needless, run in runs(found, loop.steady):
         assert needless or not any(isinstance(one, MmaIssue) for one in run)
     assert f"if ({TAKEN}) {{" in target("sm90").source(made)
 
 
+def test_a_tile_that_the_group_passes_to_itself_is_left_out_with_what_reads_it() -> None:
+    """All of the iteration but its loads and what they wait for; a barrier keeps the slots."""
+    made = _sparse(TURNED).program
+    ((loop, found),) = _found(made)
+    assert found is not None
+    stores = [one for one in loop.steady if isinstance(one, ProducerStore)]
+    assert {one.channel for one in stores} == found.branch.local
+    assert stores
+    left = [one for needless, run in runs(found, loop.steady) if not needless for one in run]
+    assert not any(isinstance(one, Compute | ProducerStore) for one in left)
+    text = target("sm90").source(made)
+    branch = text[text.index(f"if ({TAKEN}) {{") :]
+    assert "named_barrier_sync" in branch.split("\n")[1]
+
+
 def test_numbers_of_blocks_are_no_flags() -> None:
     """They are checked for being there, and say where the branch reads."""
-    inputs = Inputs(f"tests/kernels/ttgir/{PICKING}.sm90.ttgir", arch="sm90", groups=2)
-    made = generate(inputs, GenerateOptions(time_limit=5.0, check=False, lowering=MULTISTAGE)).program
-    ((_, found),) = _found(made)
+    ((_, found),) = _found(_sparse(PICKING).program)
     assert found is not None
     assert any(role(op) == "pointer_load" for op in found.needed)
     assert not found.from_memory
@@ -75,8 +90,9 @@ def test_what_every_iteration_needs_stays() -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-def test_the_ptx_computes_the_same() -> None:
-    made = _sparse()
+@pytest.mark.parametrize("kernel", [SPARSE, PICKING, TURNED])
+def test_the_ptx_computes_the_same(kernel: str) -> None:
+    made = _sparse(kernel)
     assert executed(made.program, made.loops, made.cuda, lambda what: None).values > 1000
 
 

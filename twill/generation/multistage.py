@@ -40,7 +40,7 @@ from twill.simulate.predict import block_time, busy, shared
 from twill.targets import target
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
-from twill.warp.skipped import skipped
+from twill.warp.skipped import flagged, skipped
 from twill.warp.tasks import Scheduled
 
 CLEARLY = 1.04
@@ -105,8 +105,9 @@ def multistage(
 def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
     groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
-    alone, or threads copy what pages or rows are numbers of: a group that copies has four warps that TMA
-    would not need. None where it can not be lowered so."""
+    alone, or threads copy what pages or rows are numbers of (a group that copies has four warps that TMA
+    would not need), or where flags in memory say which iterations need their MMAs. None where it can not be
+    lowered so."""
     machine = first.loops[0].machine
     try:
         return attempt(first.cases)
@@ -114,7 +115,8 @@ def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> A
         if computing(first) < FEWEST or not machine.residency:
             return None
     vain = divided_in_vain(first, machine.residency) or passes_for_nothing(first)
-    if not vain and not _looks_up(first):
+    rare = any(flagged(first.program, loop.loop.op.index) for loop in first.loops)
+    if not (vain or rare or _looks_up(first)):
         return None
     stated = for_one_group(first, one_group)
     alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in stated)

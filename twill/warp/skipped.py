@@ -10,18 +10,65 @@ select by the condition. MMAs are left out all together or not at all: waits cou
 """
 
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
+from twill.ir.effects import effects, registers
 from twill.ir.loop import Op, Scalar, Tensor, Value
+from twill.ir.operands import Register, Slot, Write
 from twill.ir.program import Program
-from twill.ir.statements import Compute, MmaIssue, MmaWait, Pipelined, SchedulingFence, Statement
+from twill.ir.statements import (
+    Compute,
+    ConsumerRelease,
+    ConsumerWait,
+    MmaIssue,
+    MmaWait,
+    Pipelined,
+    ProducerStore,
+    SchedulingFence,
+    Statement,
+)
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, role
 
 SELECT = "arith.select"
 SPREAD: tuple[Role, ...] = ("splat", "broadcast", "expand", "layout")
 """A number in all elements of a tile stays that."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Branch:
+    """What only a branch needs."""
+
+    made: Mapping[int, int]
+    """By value: the operation of the loop's body that makes it."""
+    ops: frozenset[int]
+    """Operations whose results nothing else reads."""
+    selects: Mapping[int, int]
+    """Selects by its condition, by result, with the value that they have where it is not taken."""
+    local: frozenset[str] = frozenset()
+    """Channels through which the group passes tiles to itself: all of the loop, as the barriers of one also
+    keep the slots of another."""
+
+    def alone(self, one: Statement) -> bool:
+        """Whether only the branch needs a statement. All MMAs are in it, and so are waits for them."""
+        match one:
+            case Compute():
+                alone = (
+                    self.made.get(write.value) in self.ops or self._stays(one, write) for write in one.writes
+                )
+                return bool(one.writes) and not one.stores and all(alone)
+            case MmaIssue() | MmaWait() | SchedulingFence():
+                return True
+            case ProducerStore(channel=name) | ConsumerWait(channel=name) | ConsumerRelease(channel=name):
+                return name in self.local
+            case _:
+                return False
+
+    def _stays(self, one: Compute, write: Write) -> bool:
+        """Whether what is written is there already where the branch is not taken: an accumulator."""
+        old = (read for read in one.reads if read.value == self.selects.get(write.value))
+        return any(read.location == write.register for read in old)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,10 +80,9 @@ class Skipped:
     """A statement that computes the condition."""
     needed: tuple[Op, ...]
     """Of its operations, those that do."""
-    made: Mapping[int, int]
-    """By value: the operation of the loop's body that makes it."""
-    ops: frozenset[int]
-    """Operations whose results only the branch needs."""
+    place: int
+    """The statement of an iteration before which they have all that they read."""
+    branch: "_Branch"
 
     from_memory: bool
     """A number in memory says which iterations take the branch, and nothing else. (One that also says where
@@ -49,18 +95,40 @@ def skipped(program: Program, it: Pipelined) -> Skipped | None:
     if it.stages != 1 or len(program.groups) != 1 or not _drained(it.steady):
         return None
     body = program.op(it.op).regions[0].blocks[0].ops
-    users, conditions = program.function.users(), chosen_by(body)
-    for condition in {value.id: value for value in conditions.values()}.values():
-        selects = frozenset(index for index, value in conditions.items() if value.id == condition.id)
-        found = _branch(program, it, condition, only_for(selects, body, users))
+    for condition, ops in _branches(program, body):
+        found = _branch(program, it, condition, ops)
         if found and all(_drained(run) for needless, run in runs(found, it.steady) if needless):
             return found
     return None
 
 
+def flagged(program: Program, loop: int) -> bool:
+    """Whether a number in memory, which says nothing else, decides a branch that all MMAs of a loop (an
+    operation) are in."""
+    body = program.op(loop).regions[0].blocks[0].ops
+    made = {value.id: op.index for op in body for value in op.results}
+    mmas = [op.index for op in body if is_mma(op)]
+    return bool(mmas) and any(
+        ops.issuperset(mmas) and _flag(body, condition, made) for condition, ops in _branches(program, body)
+    )
+
+
+def _branches(program: Program, body: Sequence[Op]) -> Iterator[tuple[Value, frozenset[int]]]:
+    """Conditions, with the operations that only the branch of each needs."""
+    users, conditions = program.function.users(), chosen_by(body)
+    for condition in {value.id: value for value in conditions.values()}.values():
+        selects = frozenset(index for index, value in conditions.items() if value.id == condition.id)
+        yield condition, only_for(selects, body, users)
+
+
+def _flag(body: Sequence[Op], condition: Value, made: Mapping[int, int]) -> bool:
+    numbers = _numbers(body, condition, made)
+    return bool(numbers) and not _addressing(numbers, body)
+
+
 def runs(found: Skipped, statements: Sequence[Statement]) -> Iterator[tuple[bool, Sequence[Statement]]]:
     """The statements in order, in runs, and whether each may be left out."""
-    for needless, run in groupby(statements, lambda one: _only(found, one)):
+    for needless, run in groupby(statements, found.branch.alone):
         yield needless, tuple(run)
 
 
@@ -110,13 +178,52 @@ def _branch(program: Program, it: Pipelined, condition: Value, ops: frozenset[in
     if condition.type != Scalar("i1") or not mmas or not ops.issuperset(mmas):
         return None
     made = {value.id: op.index for op in body for value in op.results}
-    for one in it.steady:
+    branch = _Branch(made, ops, _old(body, condition))
+    branch = replace(branch, local=_local(program, it, branch))
+    first = next((i for i, one in enumerate(it.steady) if branch.alone(one)), len(it.steady))
+    for place, one in enumerate(it.steady):
         if isinstance(one, Compute) and condition.producer in one.ops:
-            needed = _cone(program, one, condition, made)
-            numbers = [op for op in needed if role(op) == "pointer_load"]
-            flags = bool(numbers) and not _addressing(numbers, body)
-            return Skipped(condition, one, needed, made, ops, flags) if needed else None
+            fixed = _fixed(one, it.steady[first:place])
+            needed = _cone(program, one, condition, made, fixed)
+            flag = _flag(body, condition, made)
+            return Skipped(condition, one, needed, first, branch, flag) if needed else None
     return None
+
+
+def _fixed(by: Compute, before: Sequence[Statement]) -> frozenset[int]:
+    """The values that a statement reads from registers which those right before it do not write."""
+    written = {one.variable for each in before for one in registers(effects(each).writes)}
+    return frozenset(
+        read.value
+        for read in by.reads
+        if isinstance(read.location, Register) and read.location.variable not in written
+    )
+
+
+def _numbers(body: Sequence[Op], condition: Value, made: Mapping[int, int]) -> Sequence[Op]:
+    """The loaded numbers that decide."""
+    makers, waiting, found = {op.index: op for op in body}, [condition], dict[int, Op]()
+    while waiting:
+        maker = makers.get(made.get(waiting.pop().id, -1))
+        if maker is not None and maker.index not in found:
+            found[maker.index] = maker
+            waiting += maker.operands if role(maker) != "pointer_load" else ()
+    return [op for op in found.values() if role(op) == "pointer_load"]
+
+
+def _old(body: Sequence[Op], condition: Value) -> Mapping[int, int]:
+    chosen = chosen_by(body)
+    selects = (op for op in body if op.index in chosen and chosen[op.index].id == condition.id)
+    return {op.result.id: op.operands[2].id for op in selects}
+
+
+def _local(program: Program, it: Pipelined, branch: _Branch) -> frozenset[str]:
+    """The group's channels to itself, if nothing else than the branch reads what passes through them."""
+    channels = {one.channel for one in it.steady if isinstance(one, ProducerStore)}
+    reading = (one for one in it.steady if not branch.alone(one))
+    read = {where.channel for one in reading for where in effects(one).reads if isinstance(where, Slot)}
+    only = not channels & read and all(program.channel(name).local for name in channels)
+    return frozenset(channels) if only else frozenset()
 
 
 def _addressing(numbers: Sequence[Op], body: Sequence[Op]) -> bool:
@@ -131,18 +238,20 @@ def _addressing(numbers: Sequence[Op], body: Sequence[Op]) -> bool:
     return False
 
 
-def _cone(program: Program, it: Compute, condition: Value, made: Mapping[int, int]) -> tuple[Op, ...]:
-    """The operations of a statement that compute the condition from what is fixed in the loop and the number
-    of the iteration; none where it reads what other statements of the iteration, or those before, compute."""
+def _cone(
+    program: Program, it: Compute, condition: Value, made: Mapping[int, int], fixed: Set[int]
+) -> tuple[Op, ...]:
+    """The operations of a statement that compute the condition from what is fixed in the loop, or `fixed`
+    before them, and the number of the iteration; none where it reads what else changes in the loop."""
     own = {index: program.op(index) for index in it.ops}
     waiting, found = [condition], set[int]()
     while waiting:
         value = waiting.pop()
-        if value.producer in own and value.producer not in found:
+        if value.id not in fixed and value.producer in own and value.producer not in found:
             found.add(value.producer)
             waiting += own[value.producer].operands
     needed = tuple(own[index] for index in it.ops if index in found)
-    changing = made.keys() | _carried(program, made)
+    changing = (made.keys() | _carried(program, made)) - fixed
     late = any(v.id in changing and v.producer not in found for op in needed for v in op.operands)
     tiles = any(isinstance(value.type, Tensor) for op in needed for value in op.results)
     return () if late or tiles else needed
@@ -160,15 +269,3 @@ def _drained(statements: Sequence[Statement]) -> bool:
     last = max((i for i, one in enumerate(statements) if isinstance(one, MmaIssue)), default=-1)
     waits = (one.pending for one in statements[last + 1 :] if isinstance(one, MmaWait))
     return last < 0 or 0 in waits
-
-
-def _only(found: Skipped, one: Statement) -> bool:
-    """Whether only the branch needs a statement. All MMAs are in it, and so are waits for them."""
-    match one:
-        case Compute():
-            written = {found.made.get(write.value) for write in one.writes}
-            return bool(written) and not one.stores and found.ops.issuperset(written)
-        case MmaIssue() | MmaWait() | SchedulingFence():
-            return True
-        case _:
-            return False

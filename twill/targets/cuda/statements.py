@@ -312,12 +312,15 @@ def _where_taken(emitter: Emitter, it: Pipelined) -> list[str]:
     """The steady state, with what only a branch needs under its condition (`warp.skipped`)."""
     if (found := skipped(emitter.program, it)) is None:
         return printed(emitter, it.steady)
+    lines = printed(emitter, it.steady[: found.place])
     scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
     for op in found.needed:
         execute(scope, op)
     held = f"{TAKEN} = {scope.scalar(found.condition)};"
-    lines = [f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
-    for needless, run in runs(found, it.steady):
+    lines += [f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
+    if found.branch.local:  # what keeps their slots from iteration to iteration may be left out
+        lines += [f"if ({TAKEN}) {{", *indented([scope.group_barrier()]), "}"]
+    for needless, run in runs(found, it.steady[found.place :]):
         own = printed(emitter, run)
         lines += [f"if ({TAKEN}) {{", *indented(own), "}"] if needless else own
     return lines
