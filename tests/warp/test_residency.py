@@ -12,6 +12,7 @@ from twill.ir.loop import NvmmaShared, Scalar, Tensor
 from twill.ir.schedule import Group
 from twill.ops.table import role
 from twill.targets.cuda.tiled_form import tiled_form
+from twill.warp import residency
 from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import read
 from twill.warp.footprint import Footprint
@@ -28,6 +29,8 @@ from twill.warp.residency import (
 )
 from twill.warp.shared_memory import SharedMemoryPlan
 from twill.warp.slot_counts import deepen
+from twill.warp.tasks import tasks
+from twill.warp.thread_block import OnlyGroup
 from twill.warp.validate import validate
 
 SHARED_BY = {
@@ -44,14 +47,26 @@ scheduled one goes on with its sums."""
 
 @pytest.mark.parametrize("kernel", sorted(SHARED_BY))
 def test_blocks_of_small_tiles_share_an_sm(kernel: str) -> None:
-    made, residency = program(kernel), load("h200").residency
-    assert residency is not None
+    made, limits = program(kernel), load("h200").residency
+    assert limits is not None
     blocks = made.launch.blocks
     assert blocks >= SHARED_BY[kernel]
-    assert blocks * (made.shared.bytes + 1024 + residency.reserved) <= residency.shared
-    assert blocks * made.launch.threads <= residency.threads
+    assert blocks * (made.shared.bytes + 1024 + limits.reserved) <= limits.shared
+    assert blocks * made.launch.threads <= limits.threads
     assert blocks * made.launch.threads * made.launch.entry_registers <= 65536
     validate(made, loops(kernel)[1][0].machine.limits)
+
+
+@pytest.mark.parametrize(("warps", "blocks"), [(4, 2), (8, 1)])
+def test_registers_of_the_only_block_are_enough_for_two(
+    monkeypatch: pytest.MonkeyPatch, warps: int, blocks: int
+) -> None:
+    """A thread has no more in any block than in two of 128 threads, whatever its MMAs take together."""
+    module, scheduled = loops("queries")
+    code = read(module, scheduled[0].loop.function)
+    monkeypatch.setattr(residency, "_mmas", lambda code: residency._Mmas(together=300, single=64))  # pyright: ignore
+    given = code, (OnlyGroup(0, warps, 248),), [(one, tasks(code, one)) for one in scheduled]
+    assert next(residency.candidates(*given, 4)) == blocks
 
 
 def test_one_block_has_the_shared_memory_that_several_would_have_together() -> None:

@@ -37,12 +37,14 @@ def candidates(
     room: int = 1,
 ) -> Iterator[int]:
     """Numbers of blocks whose registers and threads an SM has, the largest first; 1 at last. Of `room` blocks
-    the schedules know that there are so many: no more is wanted than what they use, and one MMA at entry."""
+    the schedules know that there are so many: no more is wanted than what they use, and one MMA at entry. As
+    many registers as the only block would have are enough for more."""
     one = loops[0][0]
     residency, limits = one.machine.residency, one.machine.limits
     if residency is not None and not _persistent(code, [scheduled for scheduled, _ in loops], nested=False):
         mmas = _mmas(code)
         single = mmas.single + residency.beside_mma if mmas.single else 0
+        alone = thread_block.launch(granted, one, 1).entry_registers
         for blocks in range(min(most, residency.blocks), 1, -1):
             launch, known = thread_block.launch(granted, one, blocks), blocks <= room
             least = mmas.together + residency.beside_mmas if mmas.single and not known else 0
@@ -50,7 +52,8 @@ def candidates(
             enough = needed <= launch.entry_registers * launch.threads
             entry = single if known else max(mmas.together, single)
             entered = launch.entry_registers >= max(limits.narrow_registers, entry)
-            if launch.threads * blocks <= residency.threads and enough and entered:
+            fits = (enough and entered) or launch.entry_registers == alone
+            if launch.threads * blocks <= residency.threads and fits:
                 yield blocks
     yield 1
 
