@@ -7,12 +7,14 @@ from functools import cache
 import pytest
 
 from tests.kernels.programs import changed, loops, program
+from twill.diagnostics import TwillError
 from twill.emulate.check import check as executed
 from twill.generation.attempts import Attempt
 from twill.generation.generate import generate
 from twill.generation.generated import Generated, GenerateOptions
+from twill.generation.loop_nest import NoScheduleError
 from twill.generation.multistage import multistage
-from twill.inputs import Inputs
+from twill.inputs import Case, Inputs
 from twill.ir.program import Program
 from twill.ir.statements import Compute, MmaIssue, Pipelined, ProducerStore, walk
 from twill.ops.table import role
@@ -110,3 +112,25 @@ def test_iterations_that_take_no_time_are_a_reason_for_the_form(
         monkeypatch.setattr("twill.generation.multistage.skipped", lambda program, it: None)  # pyright: ignore
     best = multistage(first, lambda given: alone)
     assert best.program.groups == (alone if sparse else first).program.groups
+
+
+@pytest.mark.parametrize("flags", [True, False])
+def test_more_warps_where_one_group_has_no_schedule(monkeypatch: pytest.MonkeyPatch, flags: bool) -> None:
+    """A loop that a flag decides; others have their groups."""
+    other = _sparse()
+    alone = Attempt(other.cases, other.program, other.loops, other.results, {})
+    first = Attempt(other.cases, program(SPARSE), loops(SPARSE)[1], {}, {})
+    tried = list[Sequence[Case]]()
+
+    def attempt(given: Sequence[Case]) -> Attempt:
+        tried.append(given)
+        if len(tried) < 3:
+            raise (TwillError if len(tried) == 1 else NoScheduleError)("no")
+        return alone
+
+    monkeypatch.setattr("twill.generation.multistage.computing", lambda one: 2)  # pyright: ignore
+    monkeypatch.setattr("twill.generation.multistage.divided_in_vain", lambda one, limits: True)  # pyright: ignore
+    monkeypatch.setattr("twill.generation.multistage.flagged", lambda made, loop: flags)  # pyright: ignore
+    best = multistage(first, attempt, wide=lambda: other.cases)
+    assert len(tried) == (3 if flags else 2)
+    assert (len(best.program.groups) == 1) == flags

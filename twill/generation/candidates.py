@@ -284,6 +284,9 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
         several = stated.groups is None or stated.groups > FEWEST
         return cases(replace(stated, groups=FEWEST)) if several else found
 
+    def wide() -> Sequence[Case]:
+        return cases(replace(stated, groups=FEWEST, warps=MORE_WARPS)) if inputs.warps is None else ()
+
     if lowering.multistage:
         found = as_written(stated, found) or found
     one = (
@@ -298,7 +301,7 @@ def _lowered(inputs: Inputs, session: _Session) -> Generated:
     before = one
     if lowering.multistage is None and not session.kept:
         with suppress(DefectError), _leaving_out(session, LOADING):
-            one = multistage(one, loading, lambda: as_written(stated, found), one_group)
+            one = multistage(one, loading, lambda: as_written(stated, found), one_group, wide)
     beaten = before if one is not before and one.cases == before.cases else None
     if lowering.independent is None and lowering.tiles is None:  # one given: that of all warpgroups
         with suppress(DefectError), _leaving_out(session, STORING):

@@ -28,6 +28,7 @@ from twill.generation.attempts import (
     short_loops,
     walks,
 )
+from twill.generation.loop_nest import NoScheduleError
 from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
@@ -75,15 +76,16 @@ def multistage(
     attempt: Lowering,
     narrow: Callable[[], tuple[Case, ...] | None] = lambda: None,
     one_group: OneGroup | None = None,
+    wide: OneGroup | None = None,
 ) -> Attempt:
     """The attempt, or the one whose group that computes loads too, with a note that has both predictions; of
-    `narrow` loops always the latter, where it can be lowered."""
+    `narrow` loops always the latter, where it can be lowered. The loops are `wide` with more warps."""
     machine = first.loops[0].machine
     if machine.residency is None or target(machine.arch).completion != "commit group" or walks(first):
         return first
     if (written := narrow()) and (other := _narrow(written, attempt)) and not _waits_longer(other, first):
         return other
-    other = _loading(first, attempt, one_group)
+    other = _loading(first, attempt, one_group, wide)
     if other is None:
         return first
     trips = short_loops(first)
@@ -102,12 +104,14 @@ def multistage(
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
 
 
-def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> Attempt | None:
+def _loading(
+    first: Attempt, attempt: Lowering, one_group: OneGroup | None, wide: OneGroup | None
+) -> Attempt | None:
     """The kernel whose group that computes loads too: with the schedules that there are, or, where several
     groups compute, with those of one, if they divide their work in vain, pass tiles beside MMAs of warps
     alone, or threads copy what pages or rows are numbers of (a group that copies has four warps that TMA
-    would not need), or where flags in memory say which iterations need their MMAs. None where it can not be
-    lowered so."""
+    would not need), or where flags in memory say which iterations need their MMAs (with more warps where
+    their tiles take more registers than a thread has). None where it can not be lowered so."""
     machine = first.loops[0].machine
     try:
         return attempt(first.cases)
@@ -122,6 +126,15 @@ def _loading(first: Attempt, attempt: Lowering, one_group: OneGroup | None) -> A
     alone = (replace(case, problem=whatif.limited(case.problem, groups=FEWEST)) for case in stated)
     try:
         return attempt(tuple(alone))
+    except NoScheduleError:
+        return _lowered(tuple(wide()), attempt) if rare and wide else None
+    except TwillError:
+        return None
+
+
+def _lowered(cases: tuple[Case, ...], attempt: Lowering) -> Attempt | None:
+    try:
+        return attempt(cases) if cases else None
     except TwillError:
         return None
 
