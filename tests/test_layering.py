@@ -53,6 +53,7 @@ GENERATION = (
     ("as_made", "generate", "kept_searches"),
     ("checked_build", "retries"),
     ("forms", "spills"),
+    ("more_blocks",),
     ("built", "export"),
 )
 """Modules of `twill.generation`, lowest layer first."""

@@ -1099,8 +1099,8 @@ MUTANTS = (
     Mutant(
         "stores-not-complete",
         f"{CUDA}/barriers.py",
-        "if not emitter.program.orders_stores:",
-        "if True:",
+        "if not emitter.program.orders_stores or not (",
+        "if True or not (",
         "groups synchronize before what they have stored is complete",
         ("exclusive_random2",),
         ("tests/warp/test_ordered_stores.py",),

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <vector>
 
 namespace {
 
@@ -28,13 +29,15 @@ struct Function {
     size_t most_shared;  // that was asked for
 };
 constexpr size_t WITHOUT_ASKING = 48 * 1024;  // CUDA programming guide: more dynamic shared memory is opted into
-constexpr int MOST = 256;
-Function functions[MOST];
-int count = 0;
+// Kernels register themselves before the variables of this file are initialized.
+std::vector<Function>& functions() {
+    static std::vector<Function> all;
+    return all;
+}
 
 Function* find(const void* host) {
-    for (int i = 0; i < count; ++i)
-        if (functions[i].host == host) return functions + i;
+    for (Function& one : functions())
+        if (one.host == host) return &one;
     return nullptr;
 }
 
@@ -116,7 +119,7 @@ void __cudaUnregisterFatBinary(void**) {}
 char __cudaInitModule(void**) { return 1; }
 void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
 void __cudaRegisterFunction(void**, const char* function, char*, const char* name, int, void*, void*, void*, void*, int*) {
-    if (count < MOST) functions[count++] = {function, name, WITHOUT_ASKING};
+    functions().push_back({function, name, WITHOUT_ASKING});
 }
 unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared, void* stream) {
     next = {grid, block, shared, static_cast<cudaStream_t>(stream)};
