@@ -19,6 +19,7 @@ from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.multistage import CLEARLY, RESERVE, as_written, multistage
 from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Case, Inputs, cases
+from twill.ir.loop import Loop
 from twill.ir.problem import Problem
 from twill.ir.program import Program
 from twill.ir.schedule import Bounds, RecurrenceBound, ResourceBound, Result
@@ -31,6 +32,8 @@ from twill.warp.plan import Options
 
 SMALL, SHORT = "matmul_half", "echoed"
 """One whose number of iterations is not known, and one with a single iteration."""
+TWO = "settled"
+"""Two loops, one behind the other."""
 SEVERAL = "paged"
 """One of which several groups compute, which copy rows by numbers from memory."""
 NARROW = {"pointers_one_warp": 1, "pointers_two_warps": 2}
@@ -162,6 +165,33 @@ def test_a_short_loop_counts_its_thread_block(
         return cycles if made is first.program else 1.0
 
     monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
+    assert (multistage(first, lambda given: other) is not first) == taken
+
+
+@pytest.mark.parametrize(
+    ("known", "iteration", "taken"),
+    [(1, CLEARLY * 0.99, True), (1, CLEARLY * 1.01, False), (2, 1.0, False)],
+)
+def test_a_loop_that_runs_once_counts_its_thread_block(
+    monkeypatch: pytest.MonkeyPatch, known: int, iteration: float, taken: bool
+) -> None:
+    """Beside one of which nothing is known, where an iteration of each takes hardly longer."""
+    first, other = _attempts(TWO)
+    last = first.loops[-1].loop
+
+    def trips(code: object, loop: Loop) -> int | None:
+        return known if loop is last else None
+
+    def block_time(made: Program, given: object, trips: Mapping[int, int]) -> float:
+        assert sorted(trips.values()) == [1, 8]
+        return 1e6 if made is first.program else 1.0
+
+    def of_sm(one: Attempt) -> float:
+        return 1000.0 if one is first else 1000.0 * iteration
+
+    monkeypatch.setattr("twill.generation.multistage.constant_trips", trips)
+    monkeypatch.setattr("twill.generation.multistage.block_time", block_time)
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
     assert (multistage(first, lambda given: other) is not first) == taken
 
 

@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError, TwillError
 from twill.generation.alike import carried, shape
-from twill.generation.attempts import Attempt, fastest, least_of_sm
+from twill.generation.attempts import (
+    Attempt,
+    computing,
+    divided_in_vain,
+    fastest,
+    least_of_sm,
+    trips_if_short,
+    walks,
+)
 from twill.generation.early_mmas import early_mmas
 from twill.generation.generated import (
     Generated,
@@ -58,6 +66,11 @@ ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
 """Of the programs of a persistent kernel, where the user says whether thread blocks claim them."""
 MORE_WARPS = 8
 """Warps that hold tiles where four have too few registers: two warpgroups."""
+JOINED = "one group that computes"
+JOINING = 1.2
+"""How many times as long a thread block of several groups that compute has to take as one of a single group
+of `MORE_WARPS` (estimate; what one group in place of several was predicted to gain, and gained when
+measured, see `attempts.PASSES`)."""
 SPILLS = (2, 4, 16)
 """How many times the registers of a thread tiles may take where no loop has a schedule with less, in this
 order."""
@@ -149,9 +162,10 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
         if not found:
             raise
         return found
+    forms = (*_joined(inputs, session, whole), whole)
     if not divided(inputs, whole.cases, list(whole.results.values())):
-        return (whole,)
-    return (*_with_sub_tiles(inputs, session, pace_of_sm(whole)), whole)
+        return forms
+    return (*_with_sub_tiles(inputs, session, pace_of_sm(forms[0])), *forms)
 
 
 def _sub_tiles_alone(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
@@ -191,6 +205,39 @@ def _with_sub_tiles(inputs: Inputs, session: _Session, before: float) -> tuple[G
     said = note(cycles, before)
     session.on_progress(made.program.function.name, Progress(0.0, "sub-tiles", 0, "note", said))
     return (noted(replace(made, form=DIVIDED), said),)
+
+
+def _joined(inputs: Inputs, session: _Session, whole: Generated) -> tuple[Generated, ...]:
+    """The kernel with one group of twice the warps that computes, where several groups divide the work of the
+    only thread block on an SM in vain: as many warps as theirs hold as many tiles, and pass none to each
+    other. Nothing where it is not predicted to be clearly faster."""
+    first = Attempt(whole.cases, whole.program, whole.loops, whole.results, whole.dumps)
+    residency, groups = first.loops[0].machine.residency, computing(first)
+    given = session.kept or inputs.persistent or inputs.pins is not None or (inputs.subtile or 1) > 1
+    warps = sum(group.warps for group in whole.program.groups if not group.only_moves)
+    given = given or inputs.warps is not None or inputs.groups is not None
+    if given or residency is None or groups < 2 or warps < MORE_WARPS or whole.program.resident_blocks > 1:
+        return ()
+    if walks(first) or not divided_in_vain(first, residency):
+        return ()
+    least = 1 + any(group.only_moves for group in whole.program.groups)
+    wide = replace(inputs, subtile=inputs.subtile or 1, warps=MORE_WARPS, groups=least)
+    made = _alternative(wide, replace(session, slowest=min(session.slowest, pace_of_sm(whole) / JOINING)))
+    if made is None or (before := _time_of_sm(whole)) < JOINING * (after := _time_of_sm(made)):
+        return ()
+    said = f"one group of {MORE_WARPS} warps computes: {after:.0f} cycles predicted, {before:.0f} of {groups}"
+    return (noted(replace(made, form=JOINED, several=whole), said),)
+
+
+def _time_of_sm(made: Generated) -> float:
+    """Predicted machine cycles of an SM for a thread block whose loops are known to be short, else for an
+    iteration of each."""
+    from twill.simulate.predict import block_time
+
+    trips = max(trips_if_short(made.program, made.loops).values(), default=0)
+    if not trips:
+        return pace_of_sm(made)
+    return block_time(made.program, made.loops, trips) / made.program.resident_blocks
 
 
 def _least_of_sm(inputs: Inputs, session: _Session) -> float:

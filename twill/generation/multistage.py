@@ -29,6 +29,7 @@ from twill.generation.attempts import (
     walks,
 )
 from twill.generation.loop_nest import NoScheduleError
+from twill.generation.persistence import SHORT
 from twill.inputs import Case, Inputs, chosen_loops, origin
 from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
@@ -39,6 +40,7 @@ from twill.modulo.bounds import bounds
 from twill.ops.table import names
 from twill.simulate.predict import block_time, busy, shared
 from twill.targets import target
+from twill.warp.channels import constant_trips
 from twill.warp.copies import with_copies
 from twill.warp.dataflow import read
 from twill.warp.skipped import flagged, skipped
@@ -89,6 +91,8 @@ def multistage(
     if other is None:
         return first
     trips = short_loops(first)
+    if not trips and (once := _once(first)) and other.of_sm() <= CLEARLY * first.of_sm():
+        trips = once
     before, after = _time(first, trips), _time(other, trips)
     if before < CLEARLY * after and not _more_in_reserve(first, other, trips):
         return first
@@ -102,6 +106,17 @@ def multistage(
         cycles += f"; {_of_blocks(other):.0f} and {_of_blocks(first):.0f} without units that are always busy"
     note = f"the group that computes loads too: {what} {cycles}"
     return replace(other, program=replace(other.program, notes=(*other.program.notes, note)))
+
+
+def _once(first: Attempt) -> dict[int, int]:
+    """The iterations of each loop, by its operation, where one is known to run once (`SHORT` of those of
+    which nothing is known); else none. Between such a loop and the next one a thread block waits for what
+    fills both, which an iteration of each does not show and other thread blocks hide."""
+    code = read(first.program.module, first.program.function)
+    known = {one.loop.op.index: constant_trips(code, one.loop) for one in first.loops}
+    if len(known) == 1 or 1 not in known.values():
+        return {}
+    return {loop: count or SHORT for loop, count in known.items()}
 
 
 def _loading(
