@@ -2166,6 +2166,20 @@ def hopped(a, b, c, leaps, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
 
 
 @triton.jit
+def overtaken(a, b, c, leaps, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """As `hopping`, but the number of the block is loaded between the loads of an iteration, so that one reads the new one."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    at = tl.load(leaps)
+    for i in range(0, N, BLOCK):
+        x = tl.load(a + row[:, None] * N + (at * BLOCK + tl.arange(0, BLOCK))[None, :])
+        at = tl.load(leaps + i // BLOCK)
+        y = tl.load(b + (at * BLOCK + tl.arange(0, BLOCK))[:, None] * DIM + d[None, :])
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
 def weighed(a, b, w, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: tl.constexpr):
     """c = the sum of the blocks of (a @ b.T) * w, whose rows and weights lie in pages that a table names."""
     row, d = tl.arange(0, 64), tl.arange(0, DIM)
@@ -3136,6 +3150,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64, "PAGE": 16,
         "num_warps": 4,
     },
+    "overtaken": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "leaps": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64,
+        "num_warps": 4,
+    },
     "hopping": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "leaps": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64,
         "num_warps": 4,
@@ -3679,6 +3697,7 @@ VARIANTS = {
     "distant": ("distant", {}),
     "bordered": ("bordered", {}),
     "consulted": ("consulted", {}),
+    "overtaken": ("overtaken", {}),
     "hopping": ("hopping", {}),
     "hopped": ("hopped", {}),
     "thumbed": ("thumbed", {}),

@@ -73,6 +73,7 @@ FORMS = (
         "distant",
         "bordered",
         "consulted",
+        "overtaken",
         "hopping",
         "hopped",
         "thumbed",

@@ -37,6 +37,7 @@ from twill.simulate.protocol import HazardError
 from twill.targets import target
 from twill.targets.gluon.kernel import source as gluon
 from twill.targets.tilelang import schedule
+from twill.warp import run_ahead
 from twill.warp.channels import ChannelPlan
 from twill.warp.plan import Options
 from twill.warp.residency import slots_in_cache
@@ -49,6 +50,8 @@ BETWEEN = "tilted"
 ATTENTION = "queries"
 AHEAD = "hopping", "hopped"
 """Where to load from follows from numbers that the loop carries and loads; one reads them in time, too."""
+OVERTAKEN = "overtaken"
+"""The number moves between two loads of an iteration."""
 THROUGH = "pacing"
 """Tiles pass through registers in accesses of 2 bytes."""
 MULTISTAGE = Options(multistage=True)
@@ -88,7 +91,9 @@ def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
         assert before.at.iteration.offset - load.at.iteration.offset == load.slots
 
 
-@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, THROUGH])
+@pytest.mark.parametrize(
+    "kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH]
+)
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     made = changed(kernel, MULTISTAGE)
     for trips in range(made.channels[0].depth + 4):
@@ -139,7 +144,7 @@ def test_the_ptx_of_two_mmas_in_a_row_is_right(kernel: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-@pytest.mark.parametrize("kernel", [*AHEAD, THROUGH])
+@pytest.mark.parametrize("kernel", [*AHEAD, OVERTAKEN, THROUGH])
 def test_the_ptx_of_loads_that_are_ahead_is_right(kernel: str) -> None:
     made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
     run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
@@ -176,6 +181,12 @@ def test_numbers_that_loads_alone_need_are_computed_once_for_each() -> None:
     assert [one.slots for one in loop.steady if isinstance(one, Compute)] == [2]
     _, loop = _loop(changed(AHEAD[1], MULTISTAGE))
     assert any(not one.slots and "load.at" in one.node for one in loop.steady if isinstance(one, Compute))
+
+
+def test_numbers_that_the_kernel_may_write_are_not_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_ahead, "may_write", lambda code, store, load: True)  # pyright: ignore
+    with pytest.raises(TwillError, match="the kernel may write the numbers"):
+        changed(AHEAD[0], MULTISTAGE)
 
 
 @pytest.mark.parametrize("part", ["filled", "steady"])

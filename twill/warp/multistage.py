@@ -229,20 +229,22 @@ def _load(group: Group, channel: ChannelPlan, at: At) -> Iterator[ProducerLoad |
     leaves = (*(leaf for _, task, _ in filling for leaf in task.leaves), *first.leaves)
     after = behind(group.code, group.tasks, leaves)
 
-    def read(leaf: Leaf) -> Read:
-        name = group.names[leaf.source.id]
-        return Read(leaf.value.id, Register(name if leaf.distance is None else _own(name, channel)))
+    def register(value: Value, distance: int | None) -> Register:
+        """What is left to the next load keeps its variable until then, though this one reads a newer one."""
+        own = {None: "", 0: f"_now_for_{channel.id}", 1: f"_for_{channel.id}"}
+        return Register(f"{group.names[value.id]}{own[distance]}")
 
-    def computed(one: Ahead) -> Iterator[Compute]:
+    def read(leaf: Leaf) -> Read:
+        return Read(leaf.value.id, register(leaf.source, leaf.distance))
+
+    def computed(one: Ahead, distance: int) -> Iterator[Compute]:
         reads = tuple(map(read, one.leaves))
-        writes = tuple(
-            Write(value.id, Register(_own(group.names[value.id], channel))) for value in one.values
-        )
+        writes = tuple(Write(value.id, register(value, distance)) for value in one.values)
         if one.ops:
             node = makers(group.tasks)[one.values[-1].id].id
             yield Compute(node, one.ops, reads, writes, at, slots=channel.depth)
 
-    yield from computed(first)
+    yield from computed(first, 0)
     vectors, along = group.code.copies, group.code.through_registers
     tiles = tuple(
         TileLoad(tensor, task.ops, tuple(map(read, task.leaves)), vectors.get(index, 0), along.get(index))
@@ -250,9 +252,4 @@ def _load(group: Group, channel: ChannelPlan, at: At) -> Iterator[ProducerLoad |
     )
     size = sum(tensor.loaded for tensor in channel.tensors)
     yield ProducerLoad(channel.id, tiles, size, at, slots=channel.depth)
-    yield from computed(after)
-
-
-def _own(name: str, channel: ChannelPlan) -> str:
-    """The variable of a number that is computed for the loads of a channel."""
-    return f"{name}_for_{channel.id}"
+    yield from computed(after, 1)

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 
 from twill.ir.loop import Op, Tensor, Value
 from twill.ops.table import role
-from twill.warp.dataflow import Code, loaded, pure
+from twill.warp.dataflow import EFFECTS, Code, loaded, pure
+from twill.warp.disjoint import may_write
 from twill.warp.events import cut
 from twill.warp.tasks import Leaf, Task
 
@@ -68,8 +69,13 @@ def refused(code: Code, tasks: Sequence[Task], load: Task) -> str:
     read = (*load.leaves, *first.leaves, *after.leaves)
     if any(leaf.distance is not None and leaf.source.id not in known for leaf in read):
         return "a tile that is loaded in the loop says from where"
-    if not all(_repeated(code.ops[index]) for index in (*first.ops, *after.ops)):
+    ops = [code.ops[index] for index in (*first.ops, *after.ops)]
+    if not all(map(_repeated, ops)):
         return "a tile that is computed in the loop says from where"
+    numbers = [op for op in ops if role(op) == "pointer_load"]
+    stores = [op for op in code.ops.values() if op.name in EFFECTS] if numbers else []
+    if any(may_write(code, store, op) for store in stores for op in numbers):
+        return "the kernel may write the numbers that say from where"
     return ""
 
 
