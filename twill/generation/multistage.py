@@ -35,7 +35,7 @@ from twill.ir.loop import Loop, Module
 from twill.ir.problem import Problem
 from twill.ir.program import WarpProgram
 from twill.ir.schedule import WARPGROUP
-from twill.ir.statements import Pipelined, ProducerLoad, walk
+from twill.ir.statements import Pipelined, through_registers, walk
 from twill.modulo.bounds import bounds
 from twill.ops.table import names
 from twill.simulate.predict import block_time, busy, shared
@@ -166,17 +166,10 @@ def _more_in_reserve(first: Attempt, other: Attempt, trips: Mapping[int, int]) -
     group computes, so that it waits less. A product of strided matrices on an H200, all of whose tiles pass
     through registers in 2 bytes: 0.277 ms with five thread blocks of one group, 0.339 with three of two;
     vLLM's fused LoRA 0.075 and 0.107.)"""
-    if trips or recurrent(first) or not (mmas_of_warps_alone(first) or _through_registers(first)):
+    waiting = mmas_of_warps_alone(first) or any(through_registers(one.body) for one in first.program.groups)
+    if trips or recurrent(first) or not waiting:
         return False
     return other.of_sm() <= first.of_sm() and RESERVE * _of_blocks(other) <= _of_blocks(first)
-
-
-def _through_registers(first: Attempt) -> bool:
-    """Whether a tile of a loop passes through registers of the threads that load it."""
-    every = (fill for group in first.program.groups for fill in walk(group.body))
-    return any(
-        load.along is not None for fill in every if isinstance(fill, ProducerLoad) for load in fill.loads
-    )
 
 
 def _waits_longer(other: Attempt, first: Attempt) -> bool:

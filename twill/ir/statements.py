@@ -527,3 +527,9 @@ def walk(statements: Statements) -> Iterator[Statement]:
         yield statement
         for part in inner(statement):
             yield from walk(part)
+
+
+def through_registers(statements: Statements) -> bool:
+    """Whether tiles that any of these statements loads pass through registers of the threads that load."""
+    fills = (one for one in walk(statements) if isinstance(one, ProducerLoad))
+    return any(load.along is not None for fill in fills for load in fill.loads)

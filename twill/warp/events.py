@@ -116,7 +116,7 @@ def _events(group: Group, index: int, task: Task) -> Iterable[Event]:
         return
     if channels and fills_for_itself(group, channels[0]):
         moving = _moving(group, task)
-        if moving is not None and any(value.id in _read_in_time(group) for value in moving.writes):
+        if moving is not None and _read_in_time(group).intersection(value.id for value in moving.writes):
             yield Event(task.start, 1, index, moving)
         return
     if channels and channels[0].filled_by in LOADED:

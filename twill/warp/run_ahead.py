@@ -11,7 +11,7 @@ and why a load can not be ahead.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from twill.ir.loop import Op, Tensor, Value
 from twill.ops.table import role
@@ -32,15 +32,6 @@ class Ahead:
     """What of it is kept: for the load itself, or for the next one."""
 
 
-NONE = Ahead((), (), ())
-
-
-@dataclass(slots=True)
-class _Found:
-    ops: set[int] = field(default_factory=set[int])
-    leaves: dict[int, Leaf] = field(default_factory=dict[int, Leaf])
-
-
 def before(code: Code, tasks: Sequence[Task], loads: Iterable[Task]) -> Ahead:
     """What loads read that other operations of their own iteration compute."""
     wanted = {leaf.source.id: leaf.source for load in loads for leaf in load.leaves if leaf.distance == 0}
@@ -50,7 +41,7 @@ def before(code: Code, tasks: Sequence[Task], loads: Iterable[Task]) -> Ahead:
 def behind(code: Code, tasks: Sequence[Task], leaves: Iterable[Leaf]) -> Ahead:
     """What the next loads of the same channel read of what this iteration leaves; `leaves` are those of the
     loads and of what is computed before them."""
-    carried, found = {leaf.source.id: leaf for leaf in leaves if leaf.distance == 1}, NONE
+    carried = {leaf.source.id: leaf for leaf in leaves if leaf.distance == 1}
     while True:
         found = _computed(code, tasks, tuple(leaf.source for leaf in carried.values()))
         more = {leaf.source.id: leaf for leaf in found.leaves if leaf.distance == 1}
@@ -91,23 +82,19 @@ def _repeated(op: Op) -> bool:
 
 
 def _computed(code: Code, tasks: Sequence[Task], values: Sequence[Value]) -> Ahead:
-    known, found, work = makers(tasks), _Found(), list(values)
-    done = set[int]()
+    known, work, done = makers(tasks), list(values), set[int]()
+    ops, leaves = set[int](), dict[int, Leaf]()
     while work:
         value = work.pop()
         if value.id in done or value.id not in known:
             continue
         done.add(value.id)
         part = cut(code, known[value.id], [value])
-        found.ops |= set(part.ops)
-        for leaf in part.leaves:
-            if leaf.distance == 0:
-                work.append(leaf.source)
-            else:
-                found.leaves[leaf.value.id] = leaf
-    order = sorted(found.ops)
-    leaves = tuple(found.leaves[key] for key in sorted(found.leaves))
-    return Ahead(tuple(order), leaves, tuple(sorted(values, key=lambda value: value.id)))
+        ops |= set(part.ops)
+        work += (leaf.source for leaf in part.leaves if leaf.distance == 0)
+        leaves |= {leaf.value.id: leaf for leaf in part.leaves if leaf.distance != 0}
+    kept = sorted(values, key=lambda value: value.id)
+    return Ahead(tuple(sorted(ops)), tuple(leaves[key] for key in sorted(leaves)), tuple(kept))
 
 
 def needless(code: Code, tasks: Sequence[Task], loads: Sequence[Task], kept: frozenset[int]) -> list[Task]:

@@ -106,19 +106,23 @@ def flagged(program: Program, loop: int) -> bool:
     """Whether a number in memory, which says nothing else, decides a branch that all MMAs of a loop (an
     operation) are in."""
     body = program.op(loop).regions[0].blocks[0].ops
-    made = {value.id: op.index for op in body for value in op.results}
-    mmas = [op.index for op in body if is_mma(op)]
-    return bool(mmas) and any(
-        ops.issuperset(mmas) and _flag(body, condition, made) for condition, ops in _branches(program, body)
-    )
+    made = _made(body)
+    return any(_flag(body, condition, made) for condition, _ in _branches(program, body))
 
 
 def _branches(program: Program, body: Sequence[Op]) -> Iterator[tuple[Value, frozenset[int]]]:
-    """Conditions, with the operations that only the branch of each needs."""
+    """The conditions of branches that all MMAs are in, with the operations that only the branch needs."""
     users, conditions = program.function.users(), chosen_by(body)
-    for condition in {value.id: value for value in conditions.values()}.values():
+    mmas = [op.index for op in body if is_mma(op)]
+    for condition in {value.id: value for value in conditions.values() if mmas}.values():
         selects = frozenset(index for index, value in conditions.items() if value.id == condition.id)
-        yield condition, only_for(selects, body, users)
+        ops = only_for(selects, body, users)
+        if ops.issuperset(mmas):
+            yield condition, ops
+
+
+def _made(body: Sequence[Op]) -> Mapping[int, int]:
+    return {value.id: op.index for op in body for value in op.results}
 
 
 def _flag(body: Sequence[Op], condition: Value, made: Mapping[int, int]) -> bool:
@@ -172,12 +176,11 @@ def _pure(op: Op) -> bool:
 
 
 def _branch(program: Program, it: Pipelined, condition: Value, ops: frozenset[int]) -> Skipped | None:
-    """None where there are MMAs outside of it, or the iteration does not compute the condition by itself."""
-    body = program.op(it.op).regions[0].blocks[0].ops
-    mmas = [op.index for op in body if is_mma(op)]
-    if condition.type != Scalar("i1") or not mmas or not ops.issuperset(mmas):
+    """None where the iteration does not compute the condition by itself."""
+    if condition.type != Scalar("i1"):
         return None
-    made = {value.id: op.index for op in body for value in op.results}
+    body = program.op(it.op).regions[0].blocks[0].ops
+    made = _made(body)
     branch = _Branch(made, ops, _old(body, condition))
     branch = replace(branch, local=_local(program, it, branch))
     first = next((i for i, one in enumerate(it.steady) if branch.alone(one)), len(it.steady))

@@ -39,7 +39,7 @@ from twill.ir.statements import (
     TensorMemorySync,
     While,
     inner,
-    walk,
+    through_registers,
 )
 from twill.targets.cuda.barriers import (
     barrier_arrive,
@@ -377,7 +377,8 @@ def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequenc
     if emitter.program.counted:
         before = ["uint32_t claim = 0;", f"if (thread.leader) claim = {CLAIMED}.take();"]
         publish = [f"if (thread.leader) {CLAIMED}.publish(claimed, claim);", "__syncwarp();"]
-        after = ["__syncwarp();", *publish] if _through_registers(body) else publish
+        # The leader releases what its warp has stored: lanes that store tiles they load come together first.
+        after = ["__syncwarp();", *publish] if through_registers(tuple(body)) else publish
         following = f"{CLAIMED}.next(claimed++)"
     inside = printed(emitter, body)
     if emitter.group is claims_by(emitter.program):
@@ -388,13 +389,6 @@ def _claiming(emitter: Emitter, name: str, lower: str, upper: str, body: Sequenc
     number, count = (["uint32_t tile_number = 0;"], " ++tile_number") if alternating else ([], "")
     head = f"for (int32_t {name} = {lower}; uint32_t({name}) < uint32_t({upper});{count}) {{"
     return ["uint32_t claimed = 0;", *number, head, *indented([*inside, f"{name} = {following};"]), "}"]
-
-
-def _through_registers(body: Sequence[Statement]) -> bool:
-    """Whether lanes store tiles that they load: the leader releases what its warp has stored, so its lanes
-    come together first."""
-    fills = (one for one in walk(tuple(body)) if isinstance(one, ProducerLoad))
-    return any(load.along is not None for fill in fills for load in fill.loads)
 
 
 def _alternate(emitter: Emitter, it: Alternate) -> list[str]:
