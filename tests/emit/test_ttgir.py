@@ -90,6 +90,21 @@ def test_nothing_else_changes(path: Path) -> None:
 
 
 @needs_triton
+def test_a_barrier_takes_no_attributes() -> None:
+    from twill.extract.frontend.triton import validate
+
+    text = (FOLDER / "gemm.sm90.ttgir").read_text()
+    loop = next(one for one in loops(read(text, "gemm.ttgir")) if one.schedulable)
+    at = loop.body.ops[-1].span.start
+    made = case(FOLDER / "gemm.sm90.ttgir")
+    module = read(f"{text[:at]}ttg.barrier all loc(unknown)\n{text[at:]}", "gemm.ttgir")
+    barred = made._replace(module=module, loop=next(one for one in loops(module) if one.schedulable))
+    marked = barred._replace(graph=graph(module, barred.loop)).text()
+    assert "ttg.barrier all loc(unknown)" in marked
+    assert validate(marked, "sm90") == ()
+
+
+@needs_triton
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.name)
 def test_triton_reads_it(path: Path) -> None:
     from twill.extract.frontend.triton import validate

@@ -35,6 +35,21 @@ def test_a_sum_is_carried_in_the_layout_of_what_is_added() -> None:
     assert carried_as_added(after) is after
 
 
+@pytest.mark.parametrize("number", ["", "#0"])
+def test_what_reads_a_sum_reads_it_as_it_was(number: str) -> None:
+    """Also where it is named by its number, as the only result of a loop that had others."""
+    before = module("stepwise").text
+    change = next(line for line in before.splitlines() if "%acc_22 = ttg.convert_layout %acc_21 " in line)
+    doubled = f"%acc_both = arith.addf %acc_21{number}, %acc_21{number} : tensor<16x64xf32, #mma>"
+    read_twice = before.replace(
+        change, f"    {doubled} loc(unknown)\n{change.replace('%acc_21 ', '%acc_both ')}", 1
+    )
+    after = carried_as_added(read(read_twice.replace("%acc_21 = scf", "%acc_21:1 = scf"), "stepwise"))
+    (twice,) = (op for op in after.functions[0].walk() if any(one.name == "%acc_both" for one in op.results))
+    assert [one.type for one in twice.operands] == [twice.result.type] * 2
+    assert _exchanges(after) == 1
+
+
 def _with_sum(text: Callable[[str, str], str]) -> Module:
     """With another operation in the place of the sum, of what is carried and what is added."""
     before = module("stepwise").text

@@ -16,7 +16,7 @@ from twill.ir.program import Program
 from twill.targets import target
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.register_tiles import Point
-from twill.targets.cuda.row_numbers import LANES, rows
+from twill.targets.cuda.row_numbers import LANES, rows, told_apart
 
 
 def _with_few_registers(made: Program) -> Program:
@@ -96,3 +96,14 @@ def test_such_numbers_are_those_of_each_access() -> None:
     run = check(made, loops("thumbed")[1], target("sm90").source(made), lambda what: None)
     assert run.values
     assert run.error < 1e-4
+
+
+def test_rows_of_two_tiles_have_their_numbers_in_other_lanes() -> None:
+    """Of one value: the second number has a name of its own, in its copy too."""
+    first = "const int32_t page_of_lane = *(pages + thread.lane);"
+    second = "const int32_t page_of_lane = *(pages + thread.lane / 2);"
+    passed = "const int32_t page_of_i_ = __shfl_sync(~0u, page_of_lane, i_);"
+    own, copies = told_apart([first], 1, [second], [passed])
+    assert own == ["const int32_t page_1_of_lane = *(pages + thread.lane / 2);"]
+    assert copies == ["const int32_t page_of_i_ = __shfl_sync(~0u, page_1_of_lane, i_);"]
+    assert told_apart([first], 1, [first], [passed]) == ([first], [passed])

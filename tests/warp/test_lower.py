@@ -218,7 +218,7 @@ def test_results_are_staged_in_dead_tiles() -> None:
 def test_layouts_are_changed_in_dead_slots() -> None:
     """After the loop, and by the only group that reads the slots; the channel has a slot more for it. A vector
     is exchanged by another operation, and the tiles of `chosen` change their layout in the loop."""
-    made = program("exactly_deep")
+    made = changed("exactly_deep", Options(most_blocks=2))
     (scratch,), (channel,) = made.buffers, made.channels
     assert scratch.overlays == channel.id
     assert channel.depth == 3

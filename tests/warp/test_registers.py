@@ -6,6 +6,7 @@ import pytest
 
 from tests.kernels.programs import loops, program
 from twill.ir.program import Program
+from twill.targets.cuda.tiled_form import tiled_form
 from twill.warp.thread_block import regranted
 from twill.warp.validate import validate
 
@@ -48,3 +49,19 @@ def test_no_group_gets_too_few_registers_or_more_than_there_are() -> None:
     assert regranted(even, LIMITS, {}, 8) is None
     computing = tuple(group for group in before.groups if not group.only_moves)
     assert regranted(replace(before, groups=computing), LIMITS, {}, 8) is None
+
+
+def test_groups_that_compute_have_what_copies_take_where_tma_loads() -> None:
+    before = program("weighted")
+    form = tiled_form(before)
+    assert form
+    made, (loading,) = form.program, (group for group in form.program.groups if group.only_moves)
+    assert before.launch.for_copies > 0
+    assert (loading.warps, loading.registers) == (1, LIMITS.narrow_registers)
+    gained = [after - own for after, own in zip(own(made), own(before), strict=True) if after > own]
+    assert gained
+    computing = [group for group in made.groups if not group.only_moves]
+    taken = sum(32 * group.warps * group.registers for group in computing) + 128 * loading.registers
+    assert taken <= made.launch.threads * made.launch.entry_registers
+    fewer = regranted(before, LIMITS, {}, -before.launch.for_copies)
+    assert fewer is None or fewer.launch.for_copies == 0

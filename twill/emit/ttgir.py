@@ -65,7 +65,7 @@ def annotate(
         texts |= {
             index: f"async_task_id = {_array(groups)}" for index, groups in _stores(loop, where).items()
         }
-    ops = [op for op in loop.function.walk() if op.index in texts]
+    ops = [op for op in loop.function.walk() if op.index in texts and role(op) != "barrier"]  # takes none
     _refuse_annotated(ops, module)
     return _spliced(module.text, [(op.slot.offset, op.slot.insertion(texts[op.index])) for op in ops])
 

@@ -38,8 +38,10 @@ from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
 from twill.launch.build import registers_used, severity
 from twill.launch.one_at_a_time import Aside, alone
+from twill.warp.channels import LOADED
 from twill.warp.lean import lean
 from twill.warp.plan import most_blocks
+from twill.warp.residency import shared_bytes
 
 RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
@@ -201,7 +203,8 @@ def without_warnings(
         if before and (other := checked(before)):
             return other
     report("fewer registers for masks and offsets, and other registers for groups that load")
-    first = least_spilled(Compiled(made, tuple(said)))
+    roomy = partial(_roomy, options=options, on_progress=on_progress, solve=solve)
+    first = roomy(least_spilled(Compiled(made, tuple(said))))
     if not first.said and starved(first.made):
         report(f"{FEWEST_GROUPS}, so that threads which load have more registers")
         wide = _with_fewest_groups(others(far_too_much(said)))
@@ -210,9 +213,33 @@ def without_warnings(
     if not first.said and (other := checked(first)):
         return other
     seconds = min(options.time_limit, LONGEST) * len(made.loops)
-    if found := _best_retry(first, others(far_too_much(said)), seconds, report, checked):
+    if found := _best_retry(first, others(far_too_much(said)), seconds, report, checked, roomy):
         return found
     return None if first.made is made else checked(first)
+
+
+def _roomy(
+    found: Compiled, options: GenerateOptions, on_progress: ProgressCallback, solve: Solve
+) -> Compiled:
+    """The kernel of one group in fewer thread blocks on an SM than its slots were laid out for, with the
+    slots that these have room for; as it is where ptxas warns of that one, or there is no room. (vLLM's
+    fused_moe in fp8 in tiles of 64 x 128 x 128: three thread blocks with the two slots of four.)"""
+    made, program = found.made, found.made.program
+    launch, machine = program.launch, made.loops[0].machine
+    room = shared_bytes(machine, launch.blocks, machine.limits.shared) - program.shared.bytes
+    loaded = [one for one in program.channels if one.filled_by in LOADED and one.slot_owner == one.id]
+    alone = launch.even and len(program.groups) == 1 and not program.lean
+    if found.said or not alone or room < min((one.stride for one in loaded), default=room + 1):
+        return found
+    lowering = replace(options.lowering, most_blocks=launch.blocks, multistage=True)
+    wanted = replace(options, lowering=lowering, check=False, execute=False)
+    try:
+        other = generate(made.inputs, wanted, on_progress, made.searched, None, solve)
+        built = compiled(other, found.changes, found.what)
+    except TwillError:
+        return found
+    more = sum(one.depth for one in other.program.channels) > sum(one.depth for one in program.channels)
+    return replace(built, loading=found.loading) if more and not built.said else found
 
 
 def _with_fewest_groups(retries: Iterable[Retry]) -> Compiled | None:
@@ -263,6 +290,7 @@ def _best_retry(
     seconds: float,
     report: Callable[[str], None],
     checked: Callable[[Compiled], Generated | None],
+    roomy: Callable[[Compiled], Compiled] = lambda built: built,
 ) -> Generated | None:
     """The first kernel without warnings that takes about as many simulated cycles as `first`, which has them;
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
@@ -277,6 +305,7 @@ def _best_retry(
         built = _tried(retry, min((pace for pace, _ in found), default=inf))
         if built is None:
             continue
+        built = roomy(built)
         pace = pace_of_sm(built.made)
         if spills_little(built) and _far_less(built, first):
             found.append((COST_OF_LITTLE * pace, built))

@@ -126,6 +126,11 @@ class Launch:
     tile has a slot of its own, so loads wait for nothing."""
     addresses: int = 0
     """Registers that a thread which copies tiles takes beside offsets (`ir.machine.Copies.base`)."""
+    for_copies: int = 0
+    """Registers of each thread that loads that it has for copies alone: where TMA loads instead, groups that
+    compute have them, up to `most`."""
+    most: int = 0
+    """Registers that a thread can have."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

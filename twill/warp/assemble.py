@@ -179,7 +179,8 @@ def with_registers(draft: Draft) -> Draft:
     granted = thread_block.with_registers(
         plan.kernel.code, draft.program.groups, plan.launch, plan.loops[0].scheduled
     )
-    return replace(draft, program=replace(draft.program, groups=granted))
+    launch = thread_block.for_copies(plan.launch, granted, plan.loops[0].scheduled.problem.limits)
+    return replace(draft, program=replace(draft.program, groups=granted, launch=launch))
 
 
 def _orders(draft: Draft) -> tuple[OrderBarrier, ...]:

@@ -245,6 +245,8 @@ def _most_tiles(plain: Design, loop: Op, scheduled: Sequence[Scheduled]) -> tupl
             f" cycles predicted, {alone:.0f} with one"
         )
         copies = tiles_in_flight.copies(plain.granted, loader(plain.parts, plain.granted), number)
+        if not copies:
+            return None, "the group that computes loads too"
         carried = frozenset(plain.names[one.arg.id] for one in carries(loop))
         made, reason = _with_tiles(replace(plain, tiles=TilesInFlight(loop.index, copies, carried, note)))
         if made is None:

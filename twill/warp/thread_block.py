@@ -34,6 +34,10 @@ ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
 
 
+STEP = 8
+"""Registers of which setmaxnreg grants multiples (PTX ISA)."""
+
+
 @dataclass(frozen=True, slots=True)
 class OnlyGroup(Granted):
     """The only group of a kernel, which loads and computes (`warp.multistage`), with any number of warps."""
@@ -267,6 +271,34 @@ def with_registers(
     )
 
 
+def for_copies(launch: Launch, programs: Sequence[WarpProgram], limits: Limits) -> Launch:
+    """The thread block that says which registers groups that load have for copies alone."""
+    loading = max((program.registers for program in programs if program.only_moves), default=0)
+    if launch.even or not loading:
+        return launch
+    most = limits.registers_per_thread // limits.register_step * limits.register_step
+    return replace(launch, for_copies=loading - limits.narrow_registers, most=most)
+
+
+def without_copies(program: Program) -> Program:
+    """The program whose groups that load copy nothing: what they had for copies those have that compute, in
+    equal steps."""
+    launch = program.launch
+    moving = [group for group in program.groups if group.only_moves]
+    computing = [group for group in program.groups if not group.only_moves]
+    threads = sum(32 * group.warps for group in computing)
+    more = 128 * -(-len(moving) // 4) * launch.for_copies // (threads * STEP) * STEP if threads else 0
+    if launch.even or not launch.for_copies or not more:
+        return program
+    groups = tuple(
+        replace(one, registers=one.registers - launch.for_copies)
+        if one.only_moves
+        else replace(one, registers=max(one.registers, min(launch.most, one.registers + more)))
+        for one in program.groups
+    )
+    return replace(program, groups=groups)
+
+
 def regranted(program: Program, limits: Limits, scheduled: Mapping[int, int], more: int) -> Program | None:
     """The program whose groups that load have `more` registers more for each thread (fewer where that is
     negative), or what is left then. Groups that compute lose or gain so many: those with the most beyond what
@@ -298,4 +330,6 @@ def regranted(program: Program, limits: Limits, scheduled: Mapping[int, int], mo
     loading = min(most, left())
     groups = tuple(replace(one, registers=own.get(one.id, loading)) for one in program.groups)
     enough = min(loading, *own.values()) >= limits.narrow_registers
-    return replace(program, groups=groups) if enough and groups != program.groups else None
+    for_copies = min(launch.for_copies, loading - limits.narrow_registers)
+    launch = replace(launch, for_copies=for_copies)
+    return replace(program, groups=groups, launch=launch) if enough and groups != program.groups else None

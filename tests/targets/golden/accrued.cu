@@ -2,7 +2,7 @@
 //
 // channel y_23: 1 slots of 8192 bytes, group 1 to (1,)
 // channel x_38: 4 slots of 8192 bytes, group 0 to (1,)
-// channel load_4: 4 slots of 16384 bytes, group 0 to (1,)
+// channel load_4: 2 slots of 16384 bytes, group 0 to (1,)
 // tiles in flight: 1, the tiles store through pointers (line 95); --tiles-in-flight 2 says that they store to different addresses
 #include <cuda_runtime.h>
 
@@ -11,13 +11,13 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 3)
 accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_constant__ CUtensorMap map_x_38, __half* a, __half* b, float* c, int32_t* lengths, int32_t M, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 8192> channel_y_23{memory, memory + 106496};
-    const Channel<4, 8192> channel_x_38{memory + 8192, memory + 106512};
-    const Channel<4, 16384> channel_load_4{memory + 40960, memory + 106576};
+    const Channel<1, 8192> channel_y_23{memory, memory + 73728};
+    const Channel<4, 8192> channel_x_38{memory + 8192, memory + 73744};
+    const Channel<2, 16384> channel_load_4{memory + 40960, memory + 73808};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 3 };
     if (threadIdx.x == 0) {
         channel_x_38.init(1, 4);
@@ -29,7 +29,7 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -89,7 +89,7 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<208>();
+        registers_increase<136>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_y_23 = 0;
@@ -203,13 +203,13 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_4, const __grid_
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 3)
 accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
-    const Channel<1, 8192> channel_y_23{memory, memory + 106496};
-    const Channel<4, 8192, Filling::cp_async> channel_x_38{memory + 8192, memory + 106512};
-    const Channel<4, 16384, Filling::cp_async> channel_load_4{memory + 40960, memory + 106576};
+    const Channel<1, 8192> channel_y_23{memory, memory + 73728};
+    const Channel<4, 8192, Filling::cp_async> channel_x_38{memory + 8192, memory + 73744};
+    const Channel<2, 16384, Filling::cp_async> channel_load_4{memory + 40960, memory + 73808};
     enum NamedBarrier : uint32_t { group_1_barrier = 2, tensor_memory_sync = 3 };
     if (threadIdx.x == 0) {
         channel_x_38.init(4, 4);
@@ -295,7 +295,7 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<208>();
+        registers_increase<112>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_y_23 = 0;
@@ -414,11 +414,11 @@ accrued_launch(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
     by_tma = by_tma && !tensor_map<2>(&map_load_4, CU_TENSOR_MAP_DATA_TYPE_FLOAT32, CU_TENSOR_MAP_SWIZZLE_128B, c, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((64) * 4)}, {32, 64});
     by_tma = by_tma && !tensor_map<2>(&map_x_38, CU_TENSOR_MAP_DATA_TYPE_FLOAT16, CU_TENSOR_MAP_SWIZZLE_128B, a, {uint64_t(2147483648), uint64_t(2147483648)}, {uint64_t((int64_t(K)) * 2)}, {64, 64});
     if (by_tma) {
-        if (const cudaError_t status = allow_shared_memory<accrued_tma_kernel>(107664)) return status;
-        accrued_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 107664, stream>>>(map_load_4, map_x_38, a, b, c, lengths, M, K);
+        if (const cudaError_t status = allow_shared_memory<accrued_tma_kernel>(74864)) return status;
+        accrued_tma_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 74864, stream>>>(map_load_4, map_x_38, a, b, c, lengths, M, K);
         return cudaGetLastError();
     }
-    if (const cudaError_t status = allow_shared_memory<accrued_kernel>(107664)) return status;
-    accrued_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 107664, stream>>>(a, b, c, lengths, M, K);
+    if (const cudaError_t status = allow_shared_memory<accrued_kernel>(74864)) return status;
+    accrued_kernel<<<dim3(grid_x, grid_y, grid_z), 256, 74864, stream>>>(a, b, c, lengths, M, K);
     return cudaGetLastError();
 }

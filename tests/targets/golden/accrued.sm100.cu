@@ -45,7 +45,7 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 221472);
 
     if (read_warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (read_warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);

@@ -8,7 +8,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(72)
+__global__ void __maxnreg__(64)
 bordered_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_constant__ CUtensorMap map_y_34, __half* a, __half* b, float* c, int32_t* lengths, int32_t M, int32_t apart, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -235,7 +235,7 @@ bordered_tma_kernel(const __grid_constant__ CUtensorMap map_x_23, const __grid_c
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 4)
 bordered_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int32_t apart, int32_t stride) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -350,7 +350,7 @@ bordered_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int
         count_x_23_y_34 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<208>();
+        registers_increase<80>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_23_y_34 = 0;

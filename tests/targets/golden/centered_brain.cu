@@ -35,7 +35,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -155,7 +155,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<104>();
+        registers_increase<112>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_y_35 = 0;
@@ -236,7 +236,7 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
         count_whole += trips_0;
     }
     if (warp_index() - 8 < 4) {
-        registers_decrease<80>();
+        registers_increase<88>();
         // ---- group 2: 4 warps
         ThreadCoordinates thread(8);
         uint32_t count_x_29 = 0;

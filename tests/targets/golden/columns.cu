@@ -28,7 +28,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -102,7 +102,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<112>();
+        registers_increase<136>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_37 = 0;

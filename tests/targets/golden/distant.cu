@@ -9,7 +9,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(72)
+__global__ void __maxnreg__(64)
 distant_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_constant__ CUtensorMap map_y_24, __half* a, __half* b, float* c, int64_t first, int32_t stride, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -176,7 +176,7 @@ distant_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_co
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 3)
 distant_kernel(__half* a, __half* b, float* c, int64_t first, int32_t stride, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -188,7 +188,7 @@ distant_kernel(__half* a, __half* b, float* c, int64_t first, int32_t stride, in
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<112>();
+        registers_decrease<72>();
         // ---- group 0: 4 warps
         ThreadCoordinates thread(0);
         uint32_t count_x_21_y_24 = 0;
@@ -301,7 +301,7 @@ distant_kernel(__half* a, __half* b, float* c, int64_t first, int32_t stride, in
         count_x_21_y_24 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<144>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_21_y_24 = 0;

@@ -9,7 +9,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(72)
+__global__ void __maxnreg__(64)
 drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_constant__ CUtensorMap map_y_35, __half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, int32_t* marks, int32_t* last, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -270,7 +270,7 @@ drawn_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_cons
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 4)
 drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, int32_t* marks, int32_t* last, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -366,7 +366,7 @@ drawn_kernel(__half* a, __half* b, __half* c, int64_t* counts, int64_t* locks, i
         count_x_28_y_35 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<216>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_28_y_35 = 0;

@@ -28,7 +28,7 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -97,7 +97,7 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<120>();
+        registers_increase<136>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_pairs_22 = 0;

@@ -22,7 +22,7 @@ foreseen_tma_kernel(const __grid_constant__ CUtensorMap map_acc_2, const __grid_
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -86,7 +86,7 @@ foreseen_tma_kernel(const __grid_constant__ CUtensorMap map_acc_2, const __grid_
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<200>();
+        registers_increase<232>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_acc_2_acc_4 = 0;

@@ -30,7 +30,7 @@ forking_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __grid_co
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<120>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);

@@ -28,7 +28,7 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -147,7 +147,7 @@ grouped_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_1, const __gri
         }
     }
     if (warp_index() - 4 < 8) {
-        registers_increase<224>();
+        registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_28 = 0;

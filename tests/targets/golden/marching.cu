@@ -24,7 +24,7 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -130,7 +130,7 @@ marching_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, const __grid_c
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<88>();
+        registers_increase<104>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_29_y_41 = 0;

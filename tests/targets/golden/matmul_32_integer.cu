@@ -9,7 +9,7 @@
 
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 7)
+__global__ void __launch_bounds__(256, 8)
 matmul_into_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_constant__ CUtensorMap map_b_desc, const __grid_constant__ CUtensorMap map_c_desc_1, int8_t* a, int8_t* b, int32_t* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;

@@ -22,7 +22,7 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -72,7 +72,7 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<216>();
+        registers_increase<232>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_29 = 0;

@@ -8,7 +8,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(72)
+__global__ void __maxnreg__(64)
 noted_tma_kernel(const __grid_constant__ CUtensorMap map_load_57, const __grid_constant__ CUtensorMap map_load_60, __half* a, __half* b, float* notes, float* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -232,7 +232,7 @@ noted_tma_kernel(const __grid_constant__ CUtensorMap map_load_57, const __grid_c
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 4)
 noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -330,7 +330,7 @@ noted_kernel(__half* a, __half* b, float* notes, float* c, int32_t M, int32_t N,
         count_load_57_load_60 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<216>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_load_57_load_60 = 0;

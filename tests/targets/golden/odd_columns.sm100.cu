@@ -46,7 +46,7 @@ odd_columns_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_2, const _
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 229568);
 
     if (read_warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (read_warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);

@@ -26,7 +26,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -83,7 +83,7 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<88>();
+        registers_increase<104>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_y_20 = 0;

@@ -40,7 +40,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
     const uint32_t tensor_memory = shared_at<uint32_t>(memory + 98464);
 
     if (read_warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (read_warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -78,7 +78,7 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
         }
     }
     if (read_warp_index() - 4 < 8) {
-        registers_increase<232>();
+        registers_increase<240>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         const Channel<1, 16384> channel_x_21{memory, memory + 98304};

@@ -8,7 +8,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(72)
+__global__ void __maxnreg__(64)
 parting_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_constant__ CUtensorMap map_acc_35, const __grid_constant__ CUtensorMap map_x_28_v83, const __grid_constant__ CUtensorMap map_acc_35_v90, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -314,7 +314,7 @@ parting_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_co
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 4)
 parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -483,7 +483,7 @@ parting_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K)
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<208>();
+        registers_increase<80>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_28_acc_35 = 0;

@@ -22,7 +22,7 @@ peeked_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_con
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<56>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -119,7 +119,7 @@ peeked_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_con
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<200>();
+        registers_increase<232>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_16_y_26 = 0;

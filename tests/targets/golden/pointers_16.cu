@@ -8,7 +8,7 @@
 
 using namespace twill;
 
-__global__ void __maxnreg__(48)
+__global__ void __maxnreg__(32)
 pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_constant__ CUtensorMap map_y_37, __half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -144,7 +144,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
     }
 }
 
-__global__ void __launch_bounds__(256, 4)
+__global__ void __launch_bounds__(256, 6)
 pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -242,7 +242,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         count_x_28_y_37 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<88>();
+        registers_decrease<40>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_28_y_37 = 0;

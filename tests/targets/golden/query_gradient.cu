@@ -26,7 +26,7 @@ query_gradient_tma_kernel(const __grid_constant__ CUtensorMap map_keys_38, const
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);

@@ -27,7 +27,7 @@ ranked_tma_kernel(const __grid_constant__ CUtensorMap map_x_32, const __grid_con
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -99,7 +99,7 @@ ranked_tma_kernel(const __grid_constant__ CUtensorMap map_x_32, const __grid_con
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<88>();
+        registers_increase<104>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_32_y_39 = 0;

@@ -44,7 +44,7 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);

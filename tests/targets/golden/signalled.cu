@@ -8,7 +8,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(72)
+__global__ void __maxnreg__(64)
 signalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_constant__ CUtensorMap map_acc_28, __half* a, __half* b, __half* c, int32_t* flags, int32_t N) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -174,7 +174,7 @@ signalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 4)
 signalled_kernel(__half* a, __half* b, __half* c, int32_t* flags, int32_t N) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -273,7 +273,7 @@ signalled_kernel(__half* a, __half* b, __half* c, int32_t* flags, int32_t N) {
         count_x_21_acc_28 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<216>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_21_acc_28 = 0;

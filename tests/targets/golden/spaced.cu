@@ -11,7 +11,7 @@
 
 using namespace twill;
 
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(256, 4)
 spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_constant__ CUtensorMap map_y_25, __half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -100,7 +100,7 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
         count_scale_33 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<120>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_21 = 0;
@@ -205,7 +205,7 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
     }
 }
 
-__global__ void __launch_bounds__(256, 3)
+__global__ void __launch_bounds__(256, 4)
 spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -309,7 +309,7 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
         count_scale_33 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<120>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_21 = 0;

@@ -24,7 +24,7 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -86,7 +86,7 @@ summed_columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_21, const __
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<120>();
+        registers_increase<136>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_y_21_acc_26 = 0;

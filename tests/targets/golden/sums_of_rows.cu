@@ -24,7 +24,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -67,7 +67,7 @@ sums_of_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __gr
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<216>();
+        registers_increase<232>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_31_acc_36 = 0;

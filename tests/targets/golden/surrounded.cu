@@ -34,7 +34,7 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -139,7 +139,7 @@ surrounded_tma_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __
         }
     }
     if (warp_index() - 4 < 8) {
-        registers_increase<224>();
+        registers_increase<232>();
         // ---- group 1: 8 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_20_p_33 = 0;

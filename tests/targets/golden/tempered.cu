@@ -8,7 +8,7 @@
 TWILL_WGMMA_16(64, f16)
 using namespace twill;
 
-__global__ void __maxnreg__(72)
+__global__ void __maxnreg__(64)
 tempered_tma_kernel(const __grid_constant__ CUtensorMap map_load_59, const __grid_constant__ CUtensorMap map_load_62, __half* a, __half* b, float* gates, float* last, float* shift, float* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -203,7 +203,7 @@ tempered_tma_kernel(const __grid_constant__ CUtensorMap map_load_59, const __gri
     }
 }
 
-__global__ void __launch_bounds__(256, 2)
+__global__ void __launch_bounds__(256, 4)
 tempered_kernel(__half* a, __half* b, float* gates, float* last, float* shift, float* c, int32_t M, int32_t N, int32_t K) {
     extern __shared__ uint8_t dynamic_shared[];
     const uint32_t memory = (shared_address(dynamic_shared) + 1023) / 1024 * 1024;
@@ -301,7 +301,7 @@ tempered_kernel(__half* a, __half* b, float* gates, float* last, float* shift, f
         count_load_59_load_62 += trips_0;
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<216>();
+        registers_increase<88>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_load_59_load_62 = 0;

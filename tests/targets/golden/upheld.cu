@@ -29,7 +29,7 @@ upheld_tma_kernel(const __grid_constant__ CUtensorMap map_x_17, const __grid_con
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<48>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);

@@ -32,7 +32,7 @@ weighted_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_c
     __syncthreads();
 
     if (warp_index() < 4) {
-        registers_decrease<40>();
+        registers_decrease<24>();
         if (warp_index() < 1) {
             // ---- group 0: 1 warps
             ThreadCoordinates thread(0);
@@ -124,7 +124,7 @@ weighted_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_c
         }
     }
     if (warp_index() - 4 < 4) {
-        registers_increase<120>();
+        registers_increase<136>();
         // ---- group 1: 4 warps
         ThreadCoordinates thread(4);
         uint32_t count_x_16 = 0;

@@ -14,7 +14,7 @@ from re import DOTALL, search
 from twill.extract.dependence.loops import loops
 from twill.extract.rewrite.edits import UNKNOWN, Edit, blanked, edited, listed, mentions, text_of
 from twill.extract.rewrite.type_text import type_text
-from twill.ir.loop import Function, Loop, Module, Op, Value
+from twill.ir.loop import Loop, Module, Op, Value
 from twill.ops.table import is_elementwise, named, role
 
 
@@ -92,7 +92,7 @@ def _edits(
         yield blanked(module, one.change.span.start, following.span.start)
         text = mentions(one.change.result.name).sub(one.change.operands[0].name, text_of(module, one.sum))
         yield Edit(one.sum.span.start, one.sum.span.end, text.replace(one.old, one.new))
-        yield from _behind(module, loop.function, users, one)
+    yield from _behind(module, users, found)
     yield _yielded(module, loop.body.ops[-1], found)
 
 
@@ -122,19 +122,20 @@ def _yielded(module: Module, op: Op, found: Sequence[_Carried]) -> Edit:
     return Edit(op.span.start, op.span.end, f"{values} : {', '.join(kinds)}")
 
 
-def _behind(
-    module: Module, function: Function, users: Mapping[int, Sequence[Op]], one: _Carried
-) -> Iterator[Edit]:
-    """What reads the sum behind the loop: a change of its layout begins with the new one, others with a tile
-    that is changed back."""
-    name = f"{one.sum.result.name}_last{one.loop}"
-    for op in users.get(one.result.id, ()):
-        text = module.text[op.span.start : _own_end(op)]
+def _behind(module: Module, users: Mapping[int, Sequence[Op]], found: Sequence[_Carried]) -> Iterator[Edit]:
+    """What reads the sums behind the loop: a change of their layout begins with the new one, others with
+    tiles that are changed back, of which an operation may read several."""
+    read = {op.index: op for one in found for op in users.get(one.result.id, ())}
+    for op in read.values():
+        text, back = module.text[op.span.start : _own_end(op)], ""
+        own = [one for one in found if one.result in op.operands]
         if role(op) == "layout":
-            yield Edit(op.span.start, op.span.end, text.replace(one.old, one.new, 1))
+            yield Edit(op.span.start, op.span.end, text.replace(own[0].old, own[0].new, 1))
             continue
-        back = _changed(f"{name}_{op.index}", one.result.name, one.new, one.old)
-        text = mentions(one.result.name).sub(f"{name}_{op.index}", text)
+        for one in own:
+            name = f"{one.sum.result.name}_last{one.loop}_{op.index}"
+            back += _changed(name, one.result.name, one.new, one.old)
+            text = mentions(one.result.name).sub(name, text)
         yield Edit(op.span.start, _own_end(op), f"{back}{text}")
 
 

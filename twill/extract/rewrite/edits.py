@@ -47,8 +47,10 @@ def blanked(module: Module, begin: int, end: int) -> Edit:
 
 
 def mentions(name: str) -> re.Pattern[str]:
-    """Where a text names a value, not one whose name begins alike."""
-    return re.compile(rf"{re.escape(name)}(?![\w$.#:-])")
+    """Where a text names a value, not one whose name begins alike. The only result of an operation that lost
+    its others may be named by its number."""
+    only = "" if "#" in name else "(?:#0)?"
+    return re.compile(rf"{re.escape(name)}{only}(?![\w$.#:-])")
 
 
 def text_of(module: Module, op: Op) -> str:

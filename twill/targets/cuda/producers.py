@@ -32,7 +32,7 @@ from twill.targets.cuda.names import tensor_map, threads_copied
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.register_loads import Kept, Loading, loaded, loading
 from twill.targets.cuda.register_tiles import Point
-from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, own_element, passed, rows
+from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, own_element, passed, rows, told_apart
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, boxed
 from twill.targets.cuda.through_shared import write_tile
@@ -295,7 +295,7 @@ def _filled(emitter: Emitter, it: ProducerLoad, n: str) -> tuple[list[str], list
     passing = [load for load in others if load.along is not None]
     numbers = dict[str, None]()
     for load in (one for one in others if one.along is None):
-        own, made = _copies(emitter, it, load, n)
+        own, made = told_apart(numbers, load.tensor, *_copies(emitter, it, load, n))
         numbers |= dict.fromkeys(own)
         lines += made
     used = sum(one.registers for one in (*emitter.kept.values(), *emitter.kept_offsets.values()))

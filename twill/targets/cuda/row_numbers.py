@@ -6,9 +6,10 @@ few registers. Each lane loads the numbers of one row at once, before the thread
 them on (`__shfl_sync`) to the lanes that copy from that row.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from re import sub
 
 from twill.ir.loop import Op, Tensor, Value
 from twill.ops.c import C_TYPES
@@ -149,3 +150,20 @@ def _of_rows(value: Value, rows: Rows) -> bool:
     except ValueError:
         return False
     return along == (rows.axis,)
+
+
+def told_apart(
+    before: Collection[str], tensor: int, numbers: Sequence[str], lines: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The numbers and copies of a tensor of a slot, where lanes have another one's number of the same value:
+    tiles of other shapes have their rows in other lanes."""
+    taken = {of_lane(one) for one in before} - {""}
+    again = [of_lane(one).split()[-1] for one in numbers if one not in before and of_lane(one) in taken]
+    names = {one: f"{one.rpartition('_of_')[0]}_{tensor}_of_{one.rpartition('_of_')[2]}" for one in again}
+
+    def renamed(line: str) -> str:
+        for old, new in names.items():
+            line = sub(rf"\b{old}\b", new, line)
+        return line
+
+    return [renamed(one) for one in numbers], [renamed(one) for one in lines]
