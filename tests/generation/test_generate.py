@@ -22,6 +22,7 @@ from twill.inputs import Inputs, origin
 from twill.ir.schedule import Result
 from twill.launch import build
 from twill.simulate.compare import compare
+from twill.warp.plan import Options
 from twill.warp.validate import validate
 
 SPILLED = ("260 bytes of registers are spilled, of 240 registers per thread: take a smaller tile",)
@@ -411,6 +412,27 @@ def test_the_search_for_a_kernel_without_spills_ends(
     )  # pyright: ignore[reportPrivateUsage]
     assert (found and found.form) == (None if taken is None else f"{taken}")
     assert asked == tried
+
+
+@pytest.mark.parametrize(("blocks", "said", "slots"), [(4, (), 4), (4, SPILLED, 1), (3, (), 1), (16, (), 1)])
+def test_fewer_thread_blocks_have_the_slots_that_they_have_room_for(
+    monkeypatch: pytest.MonkeyPatch, blocks: int, said: Sequence[str], slots: int
+) -> None:
+    """Not where ptxas warns of that kernel, or it would be one of other blocks."""
+    options = GenerateOptions(time_limit=5.0, check=False, lowering=Options(multistage=True))
+    made = generate(Inputs("tests/kernels/ttgir/pointers_16.sm90.ttgir", arch="sm90"), options)
+    assert (made.program.launch.blocks, made.program.channels[0].depth) == (16, 1)
+    launch = replace(made.program.launch, blocks=blocks)
+    fewer = replace(made, program=replace(made.program, launch=launch))
+
+    def compiled(made: Generated, *_: object) -> spills.Compiled:
+        return spills.Compiled(made, tuple(said))
+
+    monkeypatch.setattr(module, "compiled", compiled)
+    found = module._roomy(  # pyright: ignore[reportPrivateUsage]
+        spills.Compiled(fewer, ()), options, lambda name, event: None, solved
+    )
+    assert (found.made.program.launch.blocks, found.made.program.channels[0].depth) == (blocks, slots)
 
 
 @pytest.mark.parametrize(

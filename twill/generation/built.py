@@ -239,7 +239,8 @@ def _roomy(
     except TwillError:
         return found
     more = sum(one.depth for one in other.program.channels) > sum(one.depth for one in program.channels)
-    return replace(built, loading=found.loading) if more and not built.said else found
+    alike = other.program.launch.blocks == launch.blocks and not built.said
+    return replace(built, loading=found.loading) if more and alike else found
 
 
 def _with_fewest_groups(retries: Iterable[Retry]) -> Compiled | None:
