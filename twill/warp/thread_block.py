@@ -330,6 +330,5 @@ def regranted(program: Program, limits: Limits, scheduled: Mapping[int, int], mo
     loading = min(most, left())
     groups = tuple(replace(one, registers=own.get(one.id, loading)) for one in program.groups)
     enough = min(loading, *own.values()) >= limits.narrow_registers
-    for_copies = min(launch.for_copies, loading - limits.narrow_registers)
-    launch = replace(launch, for_copies=for_copies)
+    launch = replace(launch, for_copies=min(launch.for_copies, loading - limits.narrow_registers))
     return replace(program, groups=groups, launch=launch) if enough and groups != program.groups else None
