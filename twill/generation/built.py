@@ -21,7 +21,7 @@ from twill.generation.generate import Check, files, generate, notes, right
 from twill.generation.generated import Generated, GenerateOptions, ProgressCallback, noted, pace_of_sm
 from twill.generation.kept_remedies import Remedy, load, place, save
 from twill.generation.kept_searches import kept
-from twill.generation.more_blocks import in_more_blocks
+from twill.generation.more_blocks import in_more_blocks, loaded
 from twill.generation.retries import FEWEST_GROUPS, LONGEST, Retry, retries, starved
 from twill.generation.spills import (
     LEAN,
@@ -38,7 +38,6 @@ from twill.inputs import Inputs, origin
 from twill.ir.program import WarpProgram
 from twill.launch.build import registers_used, severity
 from twill.launch.one_at_a_time import Aside, alone
-from twill.warp.channels import LOADED
 from twill.warp.lean import lean
 from twill.warp.plan import most_blocks
 from twill.warp.residency import shared_bytes
@@ -227,9 +226,9 @@ def _roomy(
     made, program = found.made, found.made.program
     launch, machine = program.launch, made.loops[0].machine
     room = shared_bytes(machine, launch.blocks, machine.limits.shared) - program.shared.bytes
-    loaded = [one for one in program.channels if one.filled_by in LOADED and one.slot_owner == one.id]
+    least = min((one.stride for one in loaded(program)), default=room + 1)
     alone = launch.even and len(program.groups) == 1 and not program.lean
-    if found.said or not alone or room < min((one.stride for one in loaded), default=room + 1):
+    if found.said or not alone or room < least:
         return found
     lowering = replace(options.lowering, most_blocks=launch.blocks, multistage=True)
     wanted = replace(options, lowering=lowering, check=False, execute=False)

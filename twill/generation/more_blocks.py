@@ -11,6 +11,7 @@ from dataclasses import replace
 from twill.generation.attempts import trips_if_short
 from twill.generation.generated import pace_of_sm
 from twill.generation.spills import Compiled, printed
+from twill.ir.channels import Channel
 from twill.ir.machine import Machine
 from twill.ir.program import Launch, Program
 from twill.simulate.predict import busy, shared
@@ -59,11 +60,15 @@ def _fits(program: Program, machine: Machine, blocks: int) -> bool:
     with."""
     residency = machine.residency
     assert residency is not None
-    loaded = (one for one in program.channels if one.filled_by in LOADED and one.slot_owner == one.id)
-    ahead = sum(one.depth * one.stride for one in loaded)
+    ahead = sum(one.depth * one.stride for one in loaded(program))
     block = program.shared.bytes + residency.aligned // 2 + residency.reserved
     return (
         blocks * program.launch.threads <= residency.threads
         and blocks * block <= residency.shared
         and blocks * ahead <= residency.in_flight
     )
+
+
+def loaded(program: Program) -> list[Channel]:
+    """The channels that are loaded, and have slots of their own."""
+    return [one for one in program.channels if one.filled_by in LOADED and one.slot_owner == one.id]

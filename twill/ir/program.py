@@ -130,7 +130,8 @@ class Launch:
     """Registers of each thread that loads that it has for copies alone: where TMA loads instead, groups that
     compute have them, up to `most`."""
     most: int = 0
-    """Registers that a thread can have."""
+    """Registers that a thread can have, a multiple of `step` (both of `ir.problem.Limits`)."""
+    step: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -34,10 +34,6 @@ ONE_WARP = 2048
 """Bytes of a slot that one warp copies by itself: four copies of 16 bytes a thread (estimate)."""
 
 
-STEP = 8
-"""Registers of which setmaxnreg grants multiples (PTX ISA)."""
-
-
 @dataclass(frozen=True, slots=True)
 class OnlyGroup(Granted):
     """The only group of a kernel, which loads and computes (`warp.multistage`), with any number of warps."""
@@ -276,8 +272,8 @@ def for_copies(launch: Launch, programs: Sequence[WarpProgram], limits: Limits) 
     loading = max((program.registers for program in programs if program.only_moves), default=0)
     if launch.even or not loading:
         return launch
-    most = limits.registers_per_thread // limits.register_step * limits.register_step
-    return replace(launch, for_copies=loading - limits.narrow_registers, most=most)
+    step, own = limits.register_step, loading - limits.narrow_registers
+    return replace(launch, for_copies=own, most=limits.registers_per_thread // step * step, step=step)
 
 
 def without_copies(program: Program) -> Program:
@@ -287,8 +283,11 @@ def without_copies(program: Program) -> Program:
     moving = [group for group in program.groups if group.only_moves]
     computing = [group for group in program.groups if not group.only_moves]
     threads = sum(32 * group.warps for group in computing)
-    more = 128 * -(-len(moving) // 4) * launch.for_copies // (threads * STEP) * STEP if threads else 0
-    if launch.even or not launch.for_copies or not more:
+    if launch.even or not launch.for_copies or not threads:
+        return program
+    freed = 128 * -(-len(moving) // 4) * launch.for_copies
+    more = freed // (threads * launch.step) * launch.step
+    if not more:
         return program
     groups = tuple(
         replace(one, registers=one.registers - launch.for_copies)

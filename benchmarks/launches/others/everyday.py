@@ -5,39 +5,25 @@ from collections.abc import Mapping, Sequence
 from itertools import accumulate
 from math import ceil
 
-from benchmarks.launches.arrays import Array, Case, by, case, given, positive, ragged
+from benchmarks.launches.arrays import Array, Case, by, case, given, positive
+from benchmarks.launches.others.dense import both, having
+from benchmarks.launches.products import product as plain
 
 TILE = 128
-LARGE = (4096, 4096, 4096)
+SQUARE_TILE = (TILE, TILE)
 RAGGED = (1008, 1040, 1152)
-
-
-def both(full: Case, small: Case) -> tuple[Case, Case]:
-    return full, ragged(small)
 
 
 def product(
     shape: Sequence[int],
-    grid: Sequence[int],
-    types: str = "f16 f16 f16",
-    names: Sequence[str] = "ABC",
-    **more: Array,
+    tile: Sequence[int] = SQUARE_TILE,
+    type: str = "f16",
+    out: str = "f16",
+    names: str = "{}",
 ) -> Case:
-    """C = A B with strides by any of the names in use; `types` of A, B and C."""
-    m, n, k = shape
-    one, other, out = types.split()
-    a, b, c = names
-    numbers = {"M": m, "N": n, "K": k, "stride_am": k, "stride_bk": n, "stride_bn": k, "stride_cm": n}
-    arrays: dict[str, Array] = {
-        a: (one, m * k, 0.5),
-        b: (other, k * n, 0.5),
-        c: (out, m * n, "zeros"),
-    }
-    return case(by(*shape), grid, numbers, **arrays, **more)
-
-
-def tiles(shape: Sequence[int], m: int = TILE, n: int = TILE) -> int:
-    return ceil(shape[0] / m) * ceil(shape[1] / n)
+    """C = A B, with arrays by capital letters."""
+    one = plain(shape, tile, type, out, "{}")
+    return {**one, "arrays": {names.format(name.upper()): array for name, array in one["arrays"].items()}}
 
 
 # --- 8-bit floats with scales of blocks ---------------------------------------------------------------------
@@ -60,16 +46,16 @@ def by_blocks(m: int, columns: bool, n: int = 4096, k: int = 4096) -> Case:
     )
 
 
-def by_groups(m: int, n: int = 4096, k: int = 7168) -> Case:
+def by_groups(m: int, n: int = 4096, k: int = 7168, rows: int = TILE) -> Case:
     """The same with the number of rows and columns of a scale as arguments (SGLang)."""
     blocks = k // TILE
-    one = product((m, n, k), (tiles((m, n)),), "f8 f8 bf16")
+    one = product((m, n, k), (rows, TILE), "f8", "bf16")
     scales = {"stride_As_m": blocks, "stride_Bs_n": blocks, "group_n": TILE, "group_k": TILE}
     arrays: dict[str, Array] = {
         "As": ("f32", m * blocks, positive),
         "Bs": ("f32", ceil(n / TILE) * blocks, positive),
     }
-    return {**one, "numbers": one["numbers"] | scales, "arrays": one["arrays"] | arrays}
+    return having({**one, "arrays": one["arrays"] | arrays}, (), **scales)
 
 
 # --- integers ---------------------------------------------------------------------------------------------
@@ -84,7 +70,7 @@ def small_integers(size: int):
 def of_integers(shape: Sequence[int]) -> Case:
     """Scales for rows and columns."""
     m, n, k = shape
-    one = product(shape, (tiles(shape),), "int8 int8 bf16", ("A_ptr", "B_ptr", "C_ptr"))
+    one = product(shape, SQUARE_TILE, "int8", "bf16", "{}_ptr")
     arrays: dict[str, Array] = {
         "A_ptr": ("int8", m * k, small_integers),
         "B_ptr": ("int8", k * n, small_integers),
@@ -100,10 +86,8 @@ def of_integers(shape: Sequence[int]) -> Case:
 def added(shape: Sequence[int], m: int = TILE, n: int = TILE) -> Case:
     """C = alpha A B + beta I."""
     rows, columns, _ = shape
-    one = product(shape, (ceil(rows / m), ceil(columns / n)), "bf16 bf16 bf16", ("a_ptr", "b_ptr", "c_ptr"))
-    numbers = {"alpha": 1.5, "beta": 0.5, "stride_im": columns}
-    arrays: dict[str, Array] = {"i_ptr": ("bf16", rows * columns, 1.0)}
-    return {**one, "numbers": one["numbers"] | numbers, "arrays": one["arrays"] | arrays}
+    one = plain(shape, (m, n), "bf16", "bf16", i_ptr=("bf16", rows * columns, 1.0))
+    return having(one, (ceil(rows / m), ceil(columns / n)), alpha=1.5, beta=0.5, stride_im=columns)
 
 
 def batched(batch: int, shape: Sequence[int]) -> Case:
@@ -178,13 +162,10 @@ CASES: Mapping[str, Sequence[Case]] = {
     "ao_fp8_1x128_128x128": both(by_blocks(4096, False), by_blocks(1008, False)),
     "ao_int8_mm": both(of_integers((8192, 8192, 4096)), of_integers(RAGGED)),
     "sg_fp8_block": both(by_groups(4096), by_groups(1008, 1040, 1152)),
-    "sg_fp8_block_m64": both(
-        {**by_groups(64), "grid": (32,)},
-        {**by_groups(33, 1040, 1152), "grid": (9,)},
-    ),
-    "gems_mm": both(product((8192, 8192, 4096), (64 * 64,)), product(RAGGED, (tiles(RAGGED),))),
-    "gems_mm_64": both(product((2048, 2048, 2048), (32 * 32,)), product(RAGGED, (tiles(RAGGED, 64, 64),))),
-    "gems_addmm": both(added(LARGE), added(RAGGED)),
+    "sg_fp8_block_m64": both(by_groups(64, rows=64), by_groups(33, 1040, 1152, 64)),
+    "gems_mm": both(product((8192, 8192, 4096)), product(RAGGED)),
+    "gems_mm_64": both(product((2048, 2048, 2048), (64, 64)), product(RAGGED, (64, 64))),
+    "gems_addmm": both(added((4096, 4096, 4096)), added(RAGGED)),
     "gems_addmm_64": both(added((2048, 2048, 2048), 64, 64), added(RAGGED, 64, 64)),
     "gems_bmm": both(batched(16, (1024, 1024, 1024)), batched(3, (384, 384, 192))),
     "liger_moe_up": both(up_projected(4096), up_projected(100)),
