@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from twill.diagnostics import TwillError
-from twill.ir.loop import MemDesc, Op, Value
+from twill.ir.loop import DotOperand, MemDesc, Op, Tensor, Value
 from twill.ops import rules
 from twill.ops.meaning import of_op
 from twill.ops.row import Environment, Meaning, Role, Row, Syntax, Values
@@ -22,6 +22,22 @@ def product(a: Array, b: Array) -> Array:
 def _accumulated(op: Op, operands: Sequence[Operand]) -> Array:
     made = product(*factors(op, operands[:2]))
     return made + np.asarray(operands[2], made.dtype)
+
+
+BY_FMA = "tt.dot by multiply-adds"
+"""What a dot costs as that no tensor core has."""
+
+
+def is_plain(op: Op) -> bool:
+    """Whether the layouts of the operands of a `tt.dot` are those of no MMA: of float32 in full precision, of
+    tiles too small for one."""
+    kinds = [value.type for value in op.operands[:2]]
+    return all(
+        isinstance(kind, Tensor)
+        and len(kind.shape) == 2
+        and not (isinstance(kind.encoding, DotOperand) and kind.encoding.k_width is not None)
+        for kind in kinds
+    )
 
 
 def inputs(op: Op) -> tuple[Value, ...]:

@@ -48,27 +48,34 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                 channel_x_18_y_24.consumer_wait(count_x_18_y_24);
                 // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                 {
-                    float read_0[64];
                     const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
-                    float read_5[32];
-                    const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24) + 2048;
+                    float read_1[32];
+                    const uint32_t read_1_at = channel_x_18_y_24.slot(count_x_18_y_24) + 2048;
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
+                        load_elements<2>(read_1, i_ * 2, read_1_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                     float acc_27_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
+                    for (int k_ = 0; k_ < 16; k_ += 4) {
+                        float a_[16];
                         #pragma unroll
-                        for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                        for (int j_ = 0; j_ < 4; ++j_) load_elements<4>(a_, j_ * 4, read_0_at + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 / 64 * 2048 + ((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) % 8 * 64 + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 % 64)));
+                        float b_[8];
+                        #pragma unroll
+                        for (int s_ = 0; s_ < 4; ++s_)
+                            #pragma unroll
+                            for (int j_ = 0; j_ < 2; ++j_) b_[s_ * 2 + j_] = float(read_1[(((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) & 15) * 2 + (((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) >> 4) & 1))]);
+                        #pragma unroll
+                        for (int s_ = 0; s_ < 4; ++s_)
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] += a_[((i_ >> 1 & 1) * 1 + (i_ >> 2 & 1) * 2) * 4 + s_] * b_[s_ * 2 + (i_ >> 0 & 1) * 1];
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
-                    await_reads(read_0);
-                    await_reads(read_5);
+                    await_reads(read_1);
+                    await_reads(acc_27_);
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -76,27 +83,34 @@ exactly_tma_kernel(const __grid_constant__ CUtensorMap map_x_18, const __grid_co
                     channel_x_18_y_24.consumer_wait(count_x_18_y_24 + i);
                     // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                     {
-                        float read_0[64];
                         const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
-                        float read_5[32];
-                        const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
+                        float read_1[32];
+                        const uint32_t read_1_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
+                            load_elements<2>(read_1, i_ * 2, read_1_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                         float acc_27_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
+                        for (int k_ = 0; k_ < 16; k_ += 4) {
+                            float a_[16];
                             #pragma unroll
-                            for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                            for (int j_ = 0; j_ < 4; ++j_) load_elements<4>(a_, j_ * 4, read_0_at + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 / 64 * 2048 + ((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) % 8 * 64 + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 % 64)));
+                            float b_[8];
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 2; ++j_) b_[s_ * 2 + j_] = float(read_1[(((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) & 15) * 2 + (((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) >> 4) & 1))]);
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] += a_[((i_ >> 1 & 1) * 1 + (i_ >> 2 & 1) * 2) * 4 + s_] * b_[s_ * 2 + (i_ >> 0 & 1) * 1];
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
-                        await_reads(read_0);
-                        await_reads(read_5);
+                        await_reads(read_1);
+                        await_reads(acc_27_);
                     }
                 }
                 channel_x_18_y_24.consumer_release(count_x_18_y_24 + n - 1);
@@ -314,23 +328,30 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                 channel_x_18_y_24.consumer_wait(count_x_18_y_24);
                 // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                 {
-                    float read_0[64];
                     const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_)
-                        read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
-                    float read_5[32];
-                    const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24) + 2048;
+                    float read_1[32];
+                    const uint32_t read_1_at = channel_x_18_y_24.slot(count_x_18_y_24) + 2048;
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
+                        load_elements<2>(read_1, i_ * 2, read_1_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                     float acc_27_[8];
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_)
+                    for (int k_ = 0; k_ < 16; k_ += 4) {
+                        float a_[16];
                         #pragma unroll
-                        for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                        for (int j_ = 0; j_ < 4; ++j_) load_elements<4>(a_, j_ * 4, read_0_at + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 / 64 * 2048 + ((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) % 8 * 64 + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 % 64)));
+                        float b_[8];
+                        #pragma unroll
+                        for (int s_ = 0; s_ < 4; ++s_)
+                            #pragma unroll
+                            for (int j_ = 0; j_ < 2; ++j_) b_[s_ * 2 + j_] = float(read_1[(((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) & 15) * 2 + (((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) >> 4) & 1))]);
+                        #pragma unroll
+                        for (int s_ = 0; s_ < 4; ++s_)
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] += a_[((i_ >> 1 & 1) * 1 + (i_ >> 2 & 1) * 2) * 4 + s_] * b_[s_ * 2 + (i_ >> 0 & 1) * 1];
+                    }
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
                 }
@@ -340,23 +361,30 @@ exactly_kernel(float* a, float* b, float* c, int32_t M, int32_t N, int32_t K) {
                     channel_x_18_y_24.consumer_wait(count_x_18_y_24 + i);
                     // cycle 0, stage 0: dot.acc_27 (tests/kernels/ttgir/exactly.sm90.ttgir:59:17)
                     {
-                        float read_0[64];
                         const uint32_t read_0_at = channel_x_18_y_24.slot(count_x_18_y_24 + i);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_)
-                            read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15)) * 4 / 64 * 2048 + ((i_ & 1) + ((i_ >> 5) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 5) & 1) * 16) % 8 * 64 + (((i_ >> 1) & 15)) * 4 % 64)));
-                        float read_5[32];
-                        const uint32_t read_5_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
+                        float read_1[32];
+                        const uint32_t read_1_at = channel_x_18_y_24.slot(count_x_18_y_24 + i) + 2048;
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            load_elements<2>(read_5, i_ * 2, read_5_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
+                            load_elements<2>(read_1, i_ * 2, read_1_at + (((i_ * 2) & 1)) * 4 / 128 * 2048 + ((thread.lane & 15) * 2) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 15)) / 8 * 1024 + (swizzle<128>(0 * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ swizzle<128>(((((i_ * 2) >> 1) & 15)) % 8 * 128 + (((i_ * 2) & 1)) * 4 % 128)));
                         float acc_27_[8];
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] = acc_10[((i_ & 7))];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_)
+                        for (int k_ = 0; k_ < 16; k_ += 4) {
+                            float a_[16];
                             #pragma unroll
-                            for (int k_ = 0; k_ < 16; ++k_) acc_27_[i_] += float(read_0[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 5) & 1) + (((i_ * 16 + k_) >> 6) & 1) * 32)]) * float(read_5[(((i_ * 16 + k_) & 15) * 2 + (((i_ * 16 + k_) >> 4) & 1))]);
+                            for (int j_ = 0; j_ < 4; ++j_) load_elements<4>(a_, j_ * 4, read_0_at + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 / 64 * 2048 + ((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) / 8 * 512 + (swizzle<64>((((thread.lane >> 4) & 1) * 2 + (thread.warp & 3) * 4) * 64) ^ swizzle<64>(((((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 5) & 1) + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) >> 6) & 1) * 16) % 8 * 64 + (((((j_ >> 0 & 1) * 2 + (j_ >> 1 & 1) * 4) * 16 + k_) & 15)) * 4 % 64)));
+                            float b_[8];
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 2; ++j_) b_[s_ * 2 + j_] = float(read_1[(((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) & 15) * 2 + (((((j_ >> 0 & 1) * 1) * 16 + (k_ + s_)) >> 4) & 1))]);
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 8; ++i_) acc_27_[i_] += a_[((i_ >> 1 & 1) * 1 + (i_ >> 2 & 1) * 2) * 4 + s_] * b_[s_ * 2 + (i_ >> 0 & 1) * 1];
+                        }
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_) acc_10[i_] = acc_27_[((i_ & 7))];
                     }

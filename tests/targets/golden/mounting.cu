@@ -122,16 +122,23 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll 4
-                    for (int k_ = 0; k_ < 64; ++k_) {
-                        float a_[16];
+                    #pragma unroll 1
+                    for (int from_ = 0; from_ < 4; ++from_) {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 16; ++j_) a_[j_] = float(shared_at<float>(memory + 49152 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * sizeof(float)));
-                        float b_[4];
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(memory + 49152 + 16384 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63) * 128 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 31) * 4) * sizeof(float)));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                        for (int k_ = 0; k_ < 16; k_ += 4) {
+                            float a_[64];
+                            #pragma unroll
+                            for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                            float b_[16];
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[((i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8) * 4 + s_] * b_[s_ * 4 + (i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                        }
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -177,16 +184,23 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll 4
-                        for (int k_ = 0; k_ < 64; ++k_) {
-                            float a_[16];
+                        #pragma unroll 1
+                        for (int from_ = 0; from_ < 4; ++from_) {
                             #pragma unroll
-                            for (int j_ = 0; j_ < 16; ++j_) a_[j_] = float(shared_at<float>(memory + 49152 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * sizeof(float)));
-                            float b_[4];
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(memory + 49152 + 16384 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63) * 128 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 31) * 4) * sizeof(float)));
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                            for (int k_ = 0; k_ < 16; k_ += 4) {
+                                float a_[64];
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                                float b_[16];
+                                #pragma unroll
+                                for (int s_ = 0; s_ < 4; ++s_)
+                                    #pragma unroll
+                                    for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                                #pragma unroll
+                                for (int s_ = 0; s_ < 4; ++s_)
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[((i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8) * 4 + s_] * b_[s_ * 4 + (i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                            }
                         }
                     }
                     // cycle 597, stage 1: store.11 (tests/kernels/ttgir/mounting.sm90.ttgir:67:7)
@@ -351,16 +365,23 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll 4
-                    for (int k_ = 0; k_ < 64; ++k_) {
-                        float a_[16];
+                    #pragma unroll 1
+                    for (int from_ = 0; from_ < 4; ++from_) {
                         #pragma unroll
-                        for (int j_ = 0; j_ < 16; ++j_) a_[j_] = float(shared_at<float>(memory + 49152 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * sizeof(float)));
-                        float b_[4];
-                        #pragma unroll
-                        for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(memory + 49152 + 16384 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63) * 128 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 31) * 4) * sizeof(float)));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                        for (int k_ = 0; k_ < 16; k_ += 4) {
+                            float a_[64];
+                            #pragma unroll
+                            for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                            float b_[16];
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                            #pragma unroll
+                            for (int s_ = 0; s_ < 4; ++s_)
+                                #pragma unroll
+                                for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[((i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8) * 4 + s_] * b_[s_ * 4 + (i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                        }
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
@@ -405,16 +426,23 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll 4
-                        for (int k_ = 0; k_ < 64; ++k_) {
-                            float a_[16];
+                        #pragma unroll 1
+                        for (int from_ = 0; from_ < 4; ++from_) {
                             #pragma unroll
-                            for (int j_ = 0; j_ < 16; ++j_) a_[j_] = float(shared_at<float>(memory + 49152 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * sizeof(float)));
-                            float b_[4];
-                            #pragma unroll
-                            for (int j_ = 0; j_ < 4; ++j_) b_[j_] = float(shared_at<float>(memory + 49152 + 16384 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) & 63) * 128 + (((((j_ >> 0 & 1) * 1 + (j_ >> 1 & 1) * 2) * 64 + k_) >> 6) & 3) + (thread.lane & 31) * 4) * sizeof(float)));
-                            #pragma unroll
-                            for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[(i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8] * b_[(i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                            for (int k_ = 0; k_ < 16; k_ += 4) {
+                                float a_[64];
+                                #pragma unroll
+                                for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                                float b_[16];
+                                #pragma unroll
+                                for (int s_ = 0; s_ < 4; ++s_)
+                                    #pragma unroll
+                                    for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                                #pragma unroll
+                                for (int s_ = 0; s_ < 4; ++s_)
+                                    #pragma unroll
+                                    for (int i_ = 0; i_ < 64; ++i_) dot_12[i_] += a_[((i_ >> 2 & 1) * 1 + (i_ >> 3 & 1) * 2 + (i_ >> 4 & 1) * 4 + (i_ >> 5 & 1) * 8) * 4 + s_] * b_[s_ * 4 + (i_ >> 0 & 1) * 1 + (i_ >> 1 & 1) * 2];
+                            }
                         }
                     }
                     // cycle 597, stage 1: store.11 (tests/kernels/ttgir/mounting.sm90.ttgir:67:7)

@@ -13,6 +13,7 @@ from twill.ir.distribution import distribution
 from twill.ir.graph import Exchange, Kind, Tile, Work
 from twill.ir.loop import MemDesc, Op, Region, Scalar, Tensor, Value
 from twill.ops.math import costed_as
+from twill.ops.mma import BY_FMA, is_plain
 from twill.ops.table import named, role, row
 from twill.ops.values import element
 
@@ -49,7 +50,8 @@ def _work(
             a = _unpacked(inputs[0], op.attributes.get("lhs"), -1)
             b = _unpacked(inputs[1], op.attributes.get("rhs"), -2)
             into = made or (inputs[2],)
-            return replace(plain, inputs=(a, b), outputs=into, mnk=_mnk(a, b), warps=body.module.num_warps)
+            made_of = replace(plain, inputs=(a, b), outputs=into, mnk=_mnk(a, b), warps=body.module.num_warps)
+            return replace(made_of, op=BY_FMA) if role(op) == "dot" and is_plain(op) else made_of
         case "reduce" | "scan":
             return replace(plain, exchange=_exchange(op), combine=_combine(op))
         case "tensor_store" | "shared_store" if not outputs:

@@ -11,6 +11,7 @@ from twill.ir.program import Program
 from twill.ir.statements import SLICES
 from twill.ops.axis import axis_of
 from twill.ops.c import c_type
+from twill.ops.mma import is_plain
 from twill.ops.table import named, names, role
 from twill.ops.values import element
 from twill.targets.cuda import (
@@ -200,7 +201,7 @@ def _dot(scope: Scope, op: Op) -> None:
     if op.result.id not in scope.targets:
         scope.lines.append(declaration(op.result.type, name))
     scope.lines += written(op.result.type, name, scope.elements(added))
-    if plain_dot.is_plain(op):
+    if is_plain(op):
         tiles = through_scratch.operands(scope, staged(op), (a, b))
         scope.lines += plain_dot.lines(op, name, *tiles)
         scope.await_in_place(tiles, name)

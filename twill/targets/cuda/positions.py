@@ -29,8 +29,8 @@ from twill.ir.statements import (
     SlotPhase,
     Statement,
 )
+from twill.ops.mma import is_plain
 from twill.ops.table import role
-from twill.targets.cuda import plain_dot
 from twill.targets.cuda.elements import sequence
 from twill.targets.cuda.names import channel as channel_name
 
@@ -96,9 +96,7 @@ def kept(program: Program, steady: Sequence[Statement], least: int) -> Positions
 def _is_mma(program: Program, statement: Statement) -> bool:
     """Whether it is an MMA of warps and nothing else."""
     ops = [program.op(index) for index in statement.ops] if isinstance(statement, Compute) else []
-    return bool(ops) and all(
-        role(op) == "layout" or (role(op) == "dot" and not plain_dot.is_plain(op)) for op in ops
-    )
+    return bool(ops) and all(role(op) == "layout" or (role(op) == "dot" and not is_plain(op)) for op in ops)
 
 
 def _slots(statement: Statement) -> Iterator[Slot | SlotPhase]:

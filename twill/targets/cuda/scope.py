@@ -39,12 +39,12 @@ from twill.targets.cuda.elements import (
 from twill.targets.cuda.exchange import WHOLE, ColumnRange
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import Fragment, holding, linear
-from twill.targets.cuda.linear_tiles import Point, Spread
+from twill.targets.cuda.in_shared import InShared
+from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.names import c_name, channel, count, local
 from twill.targets.cuda.plain_dot import too_large
 from twill.targets.cuda.positions import NOTHING_KEPT, Positions
 from twill.targets.cuda.register_tiles import (
-    AnyPoint,
     Elements,
     Held,
     Transposed,
@@ -53,7 +53,7 @@ from twill.targets.cuda.register_tiles import (
     number,
     point,
 )
-from twill.targets.cuda.shared_tiles import Shared, dense, element_place, loaded, shared
+from twill.targets.cuda.shared_tiles import Shared, dense, loaded, shared
 from twill.targets.cuda.shared_tiles import operand as as_operand
 from twill.targets.cuda.tensor_memory import Stream
 from twill.warp.dataflow import captured
@@ -62,24 +62,6 @@ NO_SCRATCH = "no_scratch_buffer"
 """In place of the address of a scratch buffer, for a group without one."""
 Form = str | Shared | Elements
 """Of a value: a scalar's expression, a tile in shared memory, a tile in registers."""
-
-
-@dataclass(frozen=True, slots=True)
-class InPlace:
-    """Elements of a tile that stays in a slot."""
-
-    type: Tensor
-    address: str
-    tile: Shared | None
-    """None for one that lies row by row."""
-    slot: Slot
-
-    def __call__(self, one: AnyPoint) -> str:
-        if self.tile is None or not isinstance(one, Point):
-            return number(self.type, plain(self.type, self.address, one))
-        return number(
-            self.type, f"shared_at<{c_type(self.type)}>({self.address} + {element_place(self.tile, one)})"
-        )
 
 
 @cache
@@ -170,18 +152,18 @@ class Scope:
         read, slot = self.loads[value.id]
         return self._in_place(read, slot, result) if too_large(result) else self._read_as(read, slot, result)
 
-    def _in_place(self, read: Read, slot: Slot, tile: Tensor) -> "InPlace":
+    def _in_place(self, read: Read, slot: Slot, tile: Tensor) -> InShared:
         """Each element of a tile is read where it is used."""
         one = self.program.channel(slot.channel).tensors[slot.tensor]
         place = self._address(slot) if one.encoding is None else self.operand(read, slot, shared)
         name = f"read_{len(self.lines)}_at"
         address = place if isinstance(place, str) else place.address
         self.lines.append(f"const uint32_t {name} = {address};")
-        return InPlace(tile, name, None if isinstance(place, str) else place, slot)
+        return InShared(tile, name, None if isinstance(place, str) else place, slot)
 
     def await_in_place(self, tiles: Iterable[Elements], name: str) -> None:
         """What is computed from tiles in slots, `name`, is complete before the slots are released."""
-        for slot in [tile.slot for tile in tiles if isinstance(tile, InPlace)][:1]:
+        for slot in [one.slot for one in tiles if isinstance(one, InShared) and one.slot][:1]:
             self.lines += self._awaited(slot, name)
 
     def _found(self, read: Read) -> Form:

@@ -351,11 +351,11 @@ def element_place(tile: Shared, one: LinearPoint) -> str:
     if any(a & b for a, b in zip(own, other, strict=True)):
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
-    whole = (own[1] if tile.transposed else own[0]) % _PATTERN == 0
+    whole = (own[1] if tile.transposed else own[0]) % PATTERN == 0
     return divided_place(tile, (first[0], first[1]), (second[0], second[1]), whole)
 
 
-_PATTERN = 8
+PATTERN = 8
 """Rows after which each swizzle repeats."""
 
 
@@ -370,12 +370,12 @@ def divided_place(
     line, start = reversed(threads) if tile.transposed else threads
     size, width = tile.bits // 8, tile.width
     boxes = [f"{place} * {size} / {width} * {tile.box}" for place in (column, start) if place != "0"]
-    patterns = f"{row} * {width}" if whole else f"{row} / {_PATTERN} * {_PATTERN * width}"
+    patterns = f"{row} * {width}" if whole else f"{row} / {PATTERN} * {PATTERN * width}"
     rows = [patterns] if row != "0" else []
     inside = plus(f"{line} * {width}", f"{start} * {size} % {width}" if start != "0" else 0)
     flipped = f"{column} * {size} % {width}" if column != "0" else ""
     if not whole:
-        part = plus(f"{row} % {_PATTERN} * {width}", flipped or 0)
+        part = plus(f"{row} % {PATTERN} * {width}", flipped or 0)
         flipped = f"swizzle<{width}>({part})"
     return " + ".join([*boxes, *rows, f"(swizzle<{width}>({inside}){f' ^ {flipped}' if flipped else ''})"])
 

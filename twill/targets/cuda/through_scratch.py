@@ -17,6 +17,7 @@ from twill.targets.cuda import moving_vectors, scans, tuples
 from twill.targets.cuda.elements import guard, once, plain, written
 from twill.targets.cuda.expressions import plus
 from twill.targets.cuda.fragments import Fragment, scan_layout, tile_room
+from twill.targets.cuda.in_shared import InShared
 from twill.targets.cuda.linear_tiles import Point, Spread
 from twill.targets.cuda.register_tiles import AnyPoint, Elements, as_stored, declaration, number, point
 from twill.targets.cuda.scans import Scan
@@ -79,12 +80,8 @@ def operands(scope: Scope, staged: Sequence[Value], tiles: Sequence[Value]) -> l
         used += tile_room(value)
     scope.lines += [scope.group_barrier()] if places else []
     return [
-        _in_shared(_tile(one), places[one.id]) if one.id in places else scope.elements(one) for one in tiles
+        InShared(_tile(one), places[one.id]) if one.id in places else scope.elements(one) for one in tiles
     ]
-
-
-def _in_shared(tile: Tensor, place: str) -> Elements:
-    return lambda one: number(tile, plain(tile, place, one))
 
 
 def _strides(shape: Sequence[int]) -> list[int]:

@@ -9,6 +9,7 @@ from math import prod
 from twill.ir.distribution import distribution, powers
 from twill.ir.loop import Bases, DotOperand, Op, Scalar, Tensor, Type
 from twill.ops.c import c_type
+from twill.ops.mma import is_plain
 from twill.ops.values import element
 from twill.targets.cuda import plain_dot
 from twill.targets.cuda.fragments import staged
@@ -32,7 +33,7 @@ def unsupported(op: Op) -> str | None:
     names = [kind.name for kind in kinds if isinstance(kind, Scalar)]
     if len(names) != 3 or any(not _known(value.type) for value in op.operands if value not in staged(op)):
         return "of tiles in other layouts than those of mma.sync can not be generated"
-    if plain_dot.is_plain(op):
+    if is_plain(op):
         return plain_dot.unsupported(op)
     if names[0] != names[1] or names[2] not in TYPES.get(names[0], ()):
         return f"of {' and '.join(names[:2])} that adds to {names[2]} can not be generated"
