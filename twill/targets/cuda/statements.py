@@ -66,6 +66,7 @@ from twill.targets.cuda.kept_addresses import kept_in_loop
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.loads_first import Before, before_loop
 from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.next_loads import begun, ended
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import NOTHING_KEPT, kept
 from twill.targets.cuda.producers import (
@@ -78,6 +79,7 @@ from twill.targets.cuda.producers import (
 from twill.targets.cuda.register_tiles import held
 from twill.targets.cuda.tile_stores import store_tile
 from twill.targets.cuda.unrolled_loops import gathers_loads, unrolled
+from twill.warp.branch_accumulators import in_place
 from twill.warp.skipped import runs, skipped
 
 TAKEN = "twill_taken"
@@ -104,7 +106,8 @@ def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
 def _one(emitter: Emitter, statement: Statement) -> list[str]:
     match statement:
         case Compute():
-            return for_a_slot(emitter, statement, _compute(emitter, statement))
+            own = [*_compute(emitter, statement), *emitter.following(statement)]
+            return for_a_slot(emitter, statement, own)
         case InitializeCarried(value, source, register):
             return _copy(emitter, statement, value, Read(value, source) if source else None, register)
         case LocalLoad():
@@ -277,6 +280,7 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         f"const int32_t n = {name};",
     ]
     lines += kept_in_loop(emitter, it)
+    lines += begun(emitter, it)
     lines += [*first_loads(emitter, it, lambda one: _compute(emitter, one)), *waiting]
     whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
     emitter.mma.restart()
@@ -289,6 +293,7 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         loop = [f"for (int32_t i = 0; i < {count}; ++i) {{", *indented(short), "}"]
         lines += ["} else {", *indented(loop)]
     lines += ["}"] if least else []
+    ended(emitter)
     if it.zeroed:
         lines += ["if (n == 0) {", *indented(printed(emitter, it.zeroed)), "}"]
     return [counted, "{", *indented(lines), "}"]
@@ -320,7 +325,7 @@ def _where_taken(emitter: Emitter, it: Pipelined) -> list[str]:
     lines += [f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
     if found.branch.local:  # what keeps their slots from iteration to iteration may be left out
         lines += [f"if ({TAKEN}) {{", *indented([scope.group_barrier()]), "}"]
-    for needless, run in runs(found, it.steady[found.place :]):
+    for needless, run in runs(found, in_place(emitter.program, found, it.steady[found.place :])):
         own = printed(emitter, run)
         lines += [f"if ({TAKEN}) {{", *indented(own), "}"] if needless else own
     return lines
