@@ -77,6 +77,7 @@ from twill.targets.cuda.producers import (
     producer_store,
 )
 from twill.targets.cuda.register_tiles import held
+from twill.targets.cuda.reused_memory import freed
 from twill.targets.cuda.tile_stores import store_tile
 from twill.targets.cuda.unrolled_loops import gathers_loads, unrolled
 from twill.warp.branch_accumulators import in_place
@@ -123,9 +124,9 @@ def _one(emitter: Emitter, statement: Statement) -> list[str]:
         case MmaWait(pending):
             return emitter.mma.wait(pending)
         case ProducerLoad():
-            return producer_load(emitter, statement)
+            return [*_before(emitter, statement), *producer_load(emitter, statement)]
         case ProducerStore():
-            return producer_store(emitter, statement)
+            return [*_before(emitter, statement), *producer_store(emitter, statement)]
         case ConsumerWait(channel, at):
             return consumer_wait(emitter, channel, at)
         case ConsumerRelease(channel, at):
@@ -150,6 +151,11 @@ def _one(emitter: Emitter, statement: Statement) -> list[str]:
             return _structure(emitter, statement)
         case _:
             assert_never(statement)
+
+
+def _before(emitter: Emitter, it: ProducerLoad | ProducerStore) -> list[str]:
+    """What stands before a fill outside of loops (`_pipelined` has that of a loop)."""
+    return freed(emitter, it) if it.at.cycle is None else []
 
 
 def _behind_loads(emitter: Emitter, before: Sequence[Before], loop: Pipelined) -> list[str]:
@@ -280,7 +286,7 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         f"const int32_t n = {name};",
     ]
     lines += kept_in_loop(emitter, it)
-    lines += begun(emitter, it)
+    lines += [*freed(emitter, it), *begun(emitter, it)]
     lines += [*first_loads(emitter, it, lambda one: _compute(emitter, one)), *waiting]
     whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
     emitter.mma.restart()
