@@ -8,7 +8,7 @@ is needed, on an H200: 0.60 ms with all copies, 0.44 with those that are read, 0
 ahead.) Takes an `Emitter` and a loop; gives C.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from twill.ir.effects import effects
@@ -84,8 +84,8 @@ def _next(emitter: Emitter, it: Pipelined, channel: str) -> _Next | None:
         if tile.along is not None or tile.ops[-1] in emitter.tiled:
             continue
         made = {index: emitter.program.op(index) for index in tile.ops[:-1]}
-        numbers = [op.result for op in made.values() if _number(op)]
-        ops = _needed(made, numbers)
+        numbers = [op.result for op in made.values() if is_number(op)]
+        ops = needed_for(numbers, made)
         own = {value.id for op in ops for value in op.results}
         outside = {value.id for op in ops for value in op.operands} - own
         reads = tuple(read for read in tile.reads if read.value in outside)
@@ -95,7 +95,8 @@ def _next(emitter: Emitter, it: Pipelined, channel: str) -> _Next | None:
     return None
 
 
-def _number(op: Op) -> bool:
+def is_number(op: Op) -> bool:
+    """Whether it loads a number from memory."""
     return role(op) == "pointer_load" and isinstance(op.result.type, Scalar)
 
 
@@ -106,14 +107,14 @@ def _loads(part: Sequence[Statement], channel: str) -> Iterator[tuple[int, Produ
             yield place, one
 
 
-def _needed(made: dict[int, Op], values: Sequence[Value]) -> tuple[Op, ...]:
+def needed_for(values: Sequence[Value], made: Mapping[int, Op]) -> tuple[Op, ...]:
     """The operations, among some, that values follow from."""
     waiting, found = list(values), set[int]()
     while waiting:
-        maker = waiting.pop().producer
-        if maker in made and maker not in found:
-            found.add(maker)
-            waiting += made[maker].operands
+        maker = made.get(-1 if (index := waiting.pop().producer) is None else index)
+        if maker is not None and maker.index not in found:
+            found.add(maker.index)
+            waiting += maker.operands
     return tuple(op for index, op in made.items() if index in found)
 
 
