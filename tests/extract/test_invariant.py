@@ -1,4 +1,5 @@
-"""Changes of layout that are the same in every iteration are made once, before the loop."""
+"""Changes of layout, and copies to shared memory, that are the same in every iteration are made once, before
+the loop."""
 
 from tests.extract.test_predication import module
 from twill.extract.dependence.loops import loops
@@ -32,3 +33,16 @@ def test_an_operand_that_is_made_before_the_loop_changes_its_layout_there() -> N
 def test_tiles_of_an_iteration_change_their_layout_in_it() -> None:
     made = predicated(module("dequantized"))
     assert hoisted(made) is made
+
+
+def test_a_tile_that_is_made_before_the_loop_is_staged_there() -> None:
+    """Tiles that an iteration loads are staged in it."""
+    before = predicated(module("shelving"))
+    after = hoisted(before)
+    staged = (
+        [op for one in loops(made) for op in one.op.inner() if role(op) == "alloc"]
+        for made in (before, after)
+    )
+    own, left = map(len, staged)
+    assert own == left + 1
+    assert before.text.count("\n") == after.text.count("\n")

@@ -1803,6 +1803,23 @@ def gleaning(
 
 
 @triton.jit
+def shelving(
+    q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
+):  # fmt: skip
+    """As `gleaning`, with weights of the block's rows: the tile that stays the same is the second operand, which the branch brings to shared memory."""
+    rows, columns = tl.arange(0, BLOCK_K), tl.arange(0, DIM)
+    x = tl.load(q + rows[:, None] * DIM + columns[None, :])
+    acc = tl.zeros([BLOCK_K, DIM], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        at = (i + rows)[:, None] * DIM + columns[None, :]
+        if tl.load(flags + i // BLOCK_K) % 2 == 0:
+            s = tl.dot(tl.load(k + at), x.T)
+            w = tl.exp2(s * 0.125).to(tl.float16)
+            acc += tl.dot(w, tl.load(v + at))
+    tl.store(o + rows[:, None] * DIM + columns[None, :], acc.to(tl.float16))
+
+
+@triton.jit
 def picking(
     q, k, v, o, flags, K, DIM: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3196,6 +3213,7 @@ TWILL = {
     "skipping": {**STATE, "flags": "*i32:16"},
     "picking": {**STATE, "flags": "*i32:16"},
     "gleaning": {**STATE, "flags": "*i32:16"},
+    "shelving": {**STATE, "flags": "*i32:16"},
     "patchwork": {**STATE, "flags": "*i32:16"},
     "metered": {**STATE, "flags": "*i32:16", "sums": "*fp32:16"},
     "rivals": {
@@ -3647,6 +3665,7 @@ VARIANTS = {
     "skipping": ("skipping", {}),
     "picking": ("picking", {}),
     "gleaning": ("gleaning", {}),
+    "shelving": ("shelving", {}),
     "patchwork": ("patchwork", {}),
     "metered": ("metered", {}),
     "rivals": ("rivals", {}),

@@ -1,5 +1,6 @@
 """What a branch alone needs is left out where an iteration does not take it."""
 
+import re
 import shutil
 from collections.abc import Sequence
 from functools import cache
@@ -15,15 +16,26 @@ from twill.generation.generated import Generated, GenerateOptions
 from twill.generation.loop_nest import NoScheduleError
 from twill.generation.multistage import multistage
 from twill.inputs import Case, Inputs
+from twill.ir.operands import Register
 from twill.ir.program import Program
-from twill.ir.statements import Compute, MmaIssue, Pipelined, ProducerStore, walk
+from twill.ir.statements import (
+    Compute,
+    ConsumerRelease,
+    InitializeCarried,
+    MmaIssue,
+    MmaWait,
+    Pipelined,
+    ProducerStore,
+    walk,
+)
 from twill.ops.table import role
 from twill.simulate.check import check
 from twill.simulate.explore import explore, same
 from twill.targets import target
 from twill.targets.cuda.statements import TAKEN
+from twill.warp.branch_accumulators import in_place
 from twill.warp.plan import Options
-from twill.warp.skipped import Skipped, flagged, runs, skipped
+from twill.warp.skipped import Skipped, flagged, read_where_taken, runs, skipped
 
 SPARSE, DENSE, PICKING, TURNED = "skipping", "queries", "picking", "gleaning"
 """Attention whose blocks have flags, without, over a list of blocks, and with weights that are turned."""
@@ -75,6 +87,76 @@ def test_a_tile_that_the_group_passes_to_itself_is_left_out_with_what_reads_it()
     text = target("sm90").source(made)
     branch = text[text.index(f"if ({TAKEN}) {{") :]
     assert "named_barrier_sync" in branch.split("\n")[1]
+
+
+def test_a_branch_adds_to_what_the_loop_carries_in_place() -> None:
+    made = _sparse(TURNED).program
+    ((loop, found),) = _found(made)
+    assert found is not None
+    own, taken = loop.steady, in_place(made, found, loop.steady)
+    before, after = ([one for one in part if isinstance(one, MmaIssue)] for part in (own, taken))
+    carried = {one.register.variable for one in loop_carried(made)}
+    assert [one.accumulate for one in before] == ["never", "never"]
+    assert [one.accumulate for one in after] == ["never", "always"]
+    assert isinstance(after[-1].accumulator, Register)
+    assert after[-1].accumulator.variable in carried
+    computed = [made.op(index).name for one in taken if isinstance(one, Compute) for index in one.ops]
+    assert not {"arith.select", "arith.addf"} & set(computed)
+    assert "_part, " not in target("sm90").source(made)
+
+
+def loop_carried(made: Program) -> Sequence[InitializeCarried]:
+    (group,) = made.groups
+    return [one for one in walk(group.body) if isinstance(one, InitializeCarried)]
+
+
+def test_other_accumulators_stay_as_they_are() -> None:
+    """They are rescaled before the MMA, which has them alone."""
+    made = _sparse().program
+    ((loop, found),) = _found(made)
+    assert found is not None
+    assert in_place(made, found, loop.steady) == loop.steady
+
+
+def test_a_wait_between_mmas_is_for_what_uses_their_results() -> None:
+    """Where the sum of the first MMA's result is added in place, all are awaited at once."""
+    made = _sparse(TURNED).program
+    ((loop, found),) = _found(made)
+    assert found is not None
+    own = (one for one in loop.steady if found.branch.alone(one))
+    branch = tuple(one for one in own if not isinstance(one, ConsumerRelease))
+    issue = next(one for one in branch if isinstance(one, MmaIssue))
+    counts = [
+        sum(isinstance(one, MmaWait) for one in part)
+        for part in (
+            branch,
+            in_place(made, found, branch),
+            in_place(made, found, (*branch, issue, MmaWait(0))),
+        )
+    ]
+    assert counts[0] == counts[1] == counts[2]
+
+
+@pytest.mark.parametrize("kernel", [SPARSE, PICKING, TURNED])
+def test_slots_that_nothing_reads_are_not_filled(kernel: str) -> None:
+    """The copies of an iteration, of which the number that decides is loaded behind those of the one before."""
+    made = _sparse(kernel).program
+    ((loop, found),) = _found(made)
+    assert found is not None
+    copied = {one.id for one in made.channels if one.filled_by == "cp_async"}
+    read = read_where_taken(made, made.groups[0], loop)
+    assert copied <= read.keys()
+    assert {value.id for value in read.values()} == {found.condition.id}
+    text = target("sm90").source(made)
+    for channel in copied:
+        lines = text.split("\n")
+        names = [
+            line.split()[1] for line in lines if re.fullmatch(rf" *int32_t \w+_for_{channel} = 0;", line)
+        ]
+        assert len(names) == 1
+        assert (
+            sum(f"{names[0]} = " in line for line in lines) == 4
+        )  # declared, the first, before and in the loop
 
 
 def test_numbers_of_blocks_are_no_flags() -> None:

@@ -9,14 +9,14 @@ A statement may be left out if all that it writes is read by what may be left ou
 select by the condition. MMAs are left out all together or not at all: waits count those in flight.
 """
 
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import groupby
 
 from twill.ir.effects import effects, registers
 from twill.ir.loop import Op, Scalar, Tensor, Value
 from twill.ir.operands import Register, Slot, Write
-from twill.ir.program import Program
+from twill.ir.program import Program, WarpProgram
 from twill.ir.statements import (
     Compute,
     ConsumerRelease,
@@ -27,6 +27,7 @@ from twill.ir.statements import (
     ProducerStore,
     SchedulingFence,
     Statement,
+    walk,
 )
 from twill.ops.row import Role
 from twill.ops.table import is_mma, lookup, role
@@ -108,6 +109,21 @@ def flagged(program: Program, loop: int) -> bool:
     body = program.op(loop).regions[0].blocks[0].ops
     made = _made(body)
     return any(_flag(body, condition, made) for condition, _ in _branches(program, body))
+
+
+def read_where_taken(program: Program, group: WarpProgram, it: Pipelined) -> dict[str, Value]:
+    """Channels whose slots nothing but the branch that all MMAs of a loop are in reads; its condition."""
+    if (found := skipped(program, it)) is None:
+        return {}
+    branch = [one for one in it.steady if found.branch.alone(one)]
+    others = [one for one in walk(group.body) if not any(one is each for each in branch)]
+    elsewhere = _read(others)
+    return dict.fromkeys(_read(branch) - elsewhere, found.condition)
+
+
+def _read(statements: Iterable[Statement]) -> set[str]:
+    """The channels whose slots statements read."""
+    return {where.channel for one in statements for where in effects(one).reads if isinstance(where, Slot)}
 
 
 def _branches(program: Program, body: Sequence[Op]) -> Iterator[tuple[Value, frozenset[int]]]:
@@ -223,8 +239,7 @@ def _old(body: Sequence[Op], condition: Value) -> Mapping[int, int]:
 def _local(program: Program, it: Pipelined, branch: _Branch) -> frozenset[str]:
     """The group's channels to itself, if nothing else than the branch reads what passes through them."""
     channels = {one.channel for one in it.steady if isinstance(one, ProducerStore)}
-    reading = (one for one in it.steady if not branch.alone(one))
-    read = {where.channel for one in reading for where in effects(one).reads if isinstance(where, Slot)}
+    read = _read(one for one in it.steady if not branch.alone(one))
     only = not channels & read and all(program.channel(name).local for name in channels)
     return frozenset(channels) if only else frozenset()
 

@@ -100,7 +100,7 @@ def _memory(program: Program) -> Iterable[Complaint]:
         shared.barriers + 16 * sum(channel.barriers for channel in _owners(program)),
         "the barriers",
     )
-    used = _sides(program)
+    used, times = _sides(program), _times(program)
     spans = [
         barriers,
         *((c.offset, c.offset + c.depth * c.stride, f"channel {c.id}") for c in _owners(program)),
@@ -108,7 +108,8 @@ def _memory(program: Program) -> Iterable[Complaint]:
     spans += [(b.offset, b.offset + b.bytes, f"buffer {b.id}") for b in program.buffers if b.overlays is None]
     spans.sort()
     for (_, end, one), (begin, _, other) in combinations(spans, 2):
-        if begin < end and not _exclusive(used.get(one), used.get(other)):
+        apart = _exclusive(used.get(one), used.get(other)) or _after(times.get(one), times.get(other))
+        if begin < end and not apart:
             yield f"{one} and {other} overlap in shared memory", None
     if spans[0][0] < 0 or max(end for _, end, _ in spans) > shared.bytes:
         yield f"shared memory of {shared.bytes} bytes does not hold {spans[-1][2]}", None
@@ -137,6 +138,34 @@ _Side: TypeAlias = tuple[int, bool]
 def _exclusive(one: frozenset[_Side] | None, other: frozenset[_Side] | None) -> bool:
     """Whether a thread block that uses one channel does not use the other, which is on another side."""
     return any((branch, not side) in (other or ()) for branch, side in one or ())
+
+
+def _after(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
+    """Whether the only group of a program uses one of two channels before the other."""
+    return one is not None and other is not None and (one[1] < other[0] or other[1] < one[0])
+
+
+def _times(program: Program) -> dict[str, tuple[int, int]]:
+    """Where a program of one group uses each channel with slots of its own: numbers of its statements, those
+    of a loop counting as one."""
+    owners, found = (
+        {channel.id: channel.slot_owner for channel in program.channels},
+        dict[str, tuple[int, int]](),
+    )
+
+    def enter(statements: Sequence[Statement], number: int, repeated: bool) -> int:
+        for statement in statements:
+            number += not repeated
+            for name in {f"channel {owners[one]}" for one in _used(statement) if one in owners}:
+                found[name] = found.get(name, (number, number))[0], number
+            looped = repeated or isinstance(statement, For | While | Pipelined | Alternate)
+            for part in inner(statement):
+                number = enter(part, number, looped)
+        return number
+
+    if len(program.groups) == 1:
+        enter(program.groups[0].body, 0, False)
+    return found
 
 
 def _sides(program: Program) -> dict[str, frozenset[_Side]]:

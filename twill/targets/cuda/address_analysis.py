@@ -66,6 +66,8 @@ class Condition:
     """The same in every iteration."""
     whole: str | None = None
     """A condition on scalars under which it holds for every element."""
+    scalar: int | None = None
+    """The scalar, by id, that it is in all elements."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +238,8 @@ class Analysis:
         fixed = self.invariant(value)
         whole = self._whole(maker) if maker is not None and kind == "compare" and not fixed else None
         if maker is not None and kind == "splat":
-            whole = self.scope.scalar(maker.operands[0])
+            scalar = maker.operands[0]
+            return (Condition(self.scope.elements(value), fixed, self.scope.scalar(scalar), scalar.id),)
         return (Condition(self.scope.elements(value), fixed, whole),)
 
     def _whole(self, op: Op) -> str | None:

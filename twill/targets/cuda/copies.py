@@ -311,9 +311,12 @@ def total(sum: Sequence[str]) -> str:
     return " + ".join(sum)
 
 
-def copied(scope: Scope, op: Op, kept: Hoisted, slot: str, passed: Passed | None = None) -> list[str]:
+def copied(
+    scope: Scope, op: Op, kept: Hoisted, slot: str, passed: Passed | None = None, wanted: int | None = None
+) -> list[str]:
     """The copies of a tile to `slot`, in the scope of the load in this iteration. Where lanes pass numbers of
-    rows on all threads execute the same copies."""
+    rows on all threads execute the same copies. `wanted`: the scalar without which nothing reads the slot;
+    where the mask joins it, copies that it excludes are not executed."""
     analysis, found = Analysis(scope, kept.inside), kept.copies
     address = analysis.address(op.operands[0])
     assert address is not None
@@ -330,6 +333,8 @@ def copied(scope: Scope, op: Op, kept: Hoisted, slot: str, passed: Passed | None
     start = f"{kept.starts}[{f'i_ % {period}' if period > 1 else '0'}]"
     to = f"to_ + {start} + {f'i_ / {period}' if period > 1 else 'i_'} * {found.step}"
     conditions = [one for one in _conditions(analysis, op) if not one.fixed]
+    needless = [one.whole for one in conditions if one.scalar is not None and one.scalar == wanted]
+    conditions = [one for one in conditions if one.scalar is None or one.scalar != wanted]
     masks = [f"({kept.mask} >> i_ & 1)"] if kept.mask else []
     full = [f"{kept.mask} == {(1 << found.count) - 1}u"] if kept.mask else []
     whole = [one.whole for one in conditions if one.whole]
@@ -343,7 +348,11 @@ def copied(scope: Scope, op: Op, kept: Hoisted, slot: str, passed: Passed | None
 
     together = bool(full and passed and passed.used(from_))
     if len(whole) < len(conditions) or not all_masks or together:
-        return [*lines, *loop(all_masks)]
-    fast = [f"    {line}" for line in loop([])]
-    slow = [f"    {line}" for line in loop(all_masks)]
-    return [*lines, f"if ({joined((*full, *whole))}) {{", *fast, "} else {", *slow, "}"]
+        made = loop(all_masks)
+    else:
+        fast = [f"    {line}" for line in loop([])]
+        slow = [f"    {line}" for line in loop(all_masks)]
+        made = [f"if ({joined((*full, *whole))}) {{", *fast, "} else {", *slow, "}"]
+    if not needless or needless[0] is None:
+        return [*lines, *made]
+    return [*lines, f"if ({bare(needless[0])}) {{", *(f"    {line}" for line in made), "}"]

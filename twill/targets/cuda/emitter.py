@@ -4,10 +4,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from twill.ir.effects import at
 from twill.ir.loop import Op, TensorDesc
 from twill.ir.operands import At, Iteration, Read, Register, Write
 from twill.ir.program import Program, WarpProgram
-from twill.ir.statements import MmaIssue, Pipelined, walk
+from twill.ir.statements import MmaIssue, Pipelined, Statement, walk
 from twill.targets.cuda.copies import Hoisted
 from twill.targets.cuda.element_pairs import fused
 from twill.targets.cuda.elements import iteration, variable
@@ -82,6 +83,15 @@ class Emitter:
     """Tensors that TMA loads to slots which threads copy to, too: channel and number."""
     ahead: set[str] = field(default_factory=set[str])
     """The channels whose numbers of rows the iteration that is printed has loaded at its beginning."""
+    wanted: Mapping[str, int] = field(default_factory=dict[str, int])
+    """In the loop that is printed: the condition, by its value's id, without which an iteration reads no slot
+    of a channel."""
+    numbers: dict[str, Mapping[int, str]] = field(default_factory=dict[str, Mapping[int, str]])
+    """By channel: the numbers in memory, by id, that are in variables when a slot is filled."""
+    behind: Mapping[Statement, Callable[[At], list[str]]] = field(
+        default_factory=dict[Statement, Callable[[At], list[str]]]
+    )
+    """What follows statements of that loop, from when they are executed."""
     predicated: bool = False
     """In that part iterations may not exist."""
     positions: Positions = NOTHING_KEPT
@@ -145,6 +155,10 @@ class Emitter:
                 return [f"i >= {when.offset}"] if when.offset > self.least else []
             case "first" | "last":
                 return [f"n > {when.offset}"] if when.offset >= self.least else []
+
+    def following(self, one: Statement) -> list[str]:
+        """What comes behind a statement, in the same iteration."""
+        return self.behind[one](at(one)) if one in self.behind else []
 
     def of_pair(self, channel: str) -> bool:
         """Whether a channel is full when both thread blocks of a pair have their tiles."""

@@ -49,7 +49,7 @@ AT_ONCE = 8
 def producer_load(emitter: Emitter, it: ProducerLoad) -> list[str]:
     """One warp waits for an empty slot and starts the loads; or all threads start copies. In a group that
     reads the slot too, for an iteration that there is."""
-    return for_a_slot(emitter, it, _every(emitter, it))
+    return for_a_slot(emitter, it, [*_every(emitter, it), *emitter.following(it)])
 
 
 def for_a_slot(emitter: Emitter, it: ProducerLoad | Compute, lines: list[str]) -> list[str]:
@@ -99,13 +99,13 @@ def first_loads(emitter: Emitter, it: Pipelined, computed: Callable[[Compute], l
     for number, one in enumerate(it.filled):
         before, first, last = list[str](), list[str](), list[str]()
         if isinstance(one, Compute):
-            own = computed(one)
+            own = [*computed(one), *emitter.following(one)]
         else:
             if 1 < one.slots <= AT_ONCE and not _computed_by(one, it.filled):
                 before, first, last = _numbers_at_once(emitter, one, f"first{number}")
             begun += before
             emitter.ahead |= {one.channel} if before else set()
-            own = [*first, *_every(emitter, one), *last]
+            own = [*first, *_every(emitter, one), *last, *emitter.following(one)]
             emitter.ahead -= {one.channel}
         whole = one.slots == most and not first
         head = f"if (i < {one.slots}) {{" if one.slots < most else "{"
@@ -327,11 +327,15 @@ def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> tuple
     try:
         ops = [emitter.program.op(index) for index in load.ops[:-1]]
         numbers = passed(ops, _rows(emitter, load, op, tensor))
+        known = emitter.numbers.get(it.channel, {})
         for one in ops:
+            if one.results and one.results[0].id in known:
+                scope.values[one.result.id] = known[one.result.id]
+                continue
             execute(scope, one)
             if numbers:
                 numbers.executed(scope, one)
-        lines = _copied(emitter, scope, load, tensor, slot, numbers)
+        lines = _copied(emitter, scope, load, tensor, slot, numbers, emitter.wanted.get(it.channel))
     except ValueError as problem:
         raise refuse(emitter.program, op, str(problem)) from problem
     own = numbers.needed(lines) if numbers else []
@@ -364,13 +368,19 @@ def _places(emitter: Emitter, load: TileLoad, op: Op, tensor: SlotTensor) -> Pla
 
 
 def _copied(
-    emitter: Emitter, scope: Scope, load: TileLoad, tensor: SlotTensor, slot: str, numbers: Passed | None
+    emitter: Emitter,
+    scope: Scope,
+    load: TileLoad,
+    tensor: SlotTensor,
+    slot: str,
+    numbers: Passed | None,
+    wanted: int | None,
 ) -> list[str]:
     op = emitter.program.op(load.ops[-1])
     if of_equal_numbers(emitter, op, tensor):
         return [_first_copy(emitter, scope, op, load.vector, slot)]
     if (kept := emitter.kept.get(op.index)) is not None:
-        return copied_in_loop(scope, op, kept, slot, numbers)
+        return copied_in_loop(scope, op, kept, slot, numbers, wanted)
     if not isinstance(op.result.type, Tensor):
         return [_number_copied(scope, op, load.vector, slot)]
     pointers = scope.elements(op.operands[0])

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import assert_never
 
-from twill.ir.effects import at, drained_after
+from twill.ir.effects import at, drained_after, effects
 from twill.ir.loop import Op, Scalar, Tensor
 from twill.ir.operands import Read, Register
 from twill.ir.statements import (
@@ -41,6 +41,7 @@ from twill.ir.statements import (
     inner,
     through_registers,
 )
+from twill.ops.c import c_type
 from twill.targets.cuda.barriers import (
     barrier_arrive,
     barrier_wait,
@@ -66,6 +67,7 @@ from twill.targets.cuda.kept_addresses import kept_in_loop
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.loads_first import Before, before_loop
 from twill.targets.cuda.names import c_name, count
+from twill.targets.cuda.next_loads import begun, ended, is_number, needed_for
 from twill.targets.cuda.operations import execute
 from twill.targets.cuda.positions import NOTHING_KEPT, kept
 from twill.targets.cuda.producers import (
@@ -76,9 +78,11 @@ from twill.targets.cuda.producers import (
     producer_store,
 )
 from twill.targets.cuda.register_tiles import held
+from twill.targets.cuda.reused_memory import freed
 from twill.targets.cuda.tile_stores import store_tile
 from twill.targets.cuda.unrolled_loops import gathers_loads, unrolled
-from twill.warp.skipped import runs, skipped
+from twill.warp.branch_accumulators import in_place
+from twill.warp.skipped import Skipped, runs, skipped
 
 TAKEN = "twill_taken"
 """The variable that says whether an iteration takes the branch that all MMAs are in."""
@@ -104,7 +108,8 @@ def printed(emitter: Emitter, statements: Sequence[Statement]) -> list[str]:
 def _one(emitter: Emitter, statement: Statement) -> list[str]:
     match statement:
         case Compute():
-            return for_a_slot(emitter, statement, _compute(emitter, statement))
+            own = [*_compute(emitter, statement), *emitter.following(statement)]
+            return for_a_slot(emitter, statement, own)
         case InitializeCarried(value, source, register):
             return _copy(emitter, statement, value, Read(value, source) if source else None, register)
         case LocalLoad():
@@ -120,9 +125,9 @@ def _one(emitter: Emitter, statement: Statement) -> list[str]:
         case MmaWait(pending):
             return emitter.mma.wait(pending)
         case ProducerLoad():
-            return producer_load(emitter, statement)
+            return [*_before(emitter, statement), *producer_load(emitter, statement)]
         case ProducerStore():
-            return producer_store(emitter, statement)
+            return [*_before(emitter, statement), *producer_store(emitter, statement)]
         case ConsumerWait(channel, at):
             return consumer_wait(emitter, channel, at)
         case ConsumerRelease(channel, at):
@@ -147,6 +152,11 @@ def _one(emitter: Emitter, statement: Statement) -> list[str]:
             return _structure(emitter, statement)
         case _:
             assert_never(statement)
+
+
+def _before(emitter: Emitter, it: ProducerLoad | ProducerStore) -> list[str]:
+    """What stands before a fill outside of loops (`_pipelined` has that of a loop)."""
+    return freed(emitter, it) if it.at.cycle is None else []
 
 
 def _behind_loads(emitter: Emitter, before: Sequence[Before], loop: Pipelined) -> list[str]:
@@ -277,6 +287,7 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         f"const int32_t n = {name};",
     ]
     lines += kept_in_loop(emitter, it)
+    lines += [*freed(emitter, it), *begun(emitter, it)]
     lines += [*first_loads(emitter, it, lambda one: _compute(emitter, one)), *waiting]
     whole = [*printed(emitter, it.prologue), *_steady(emitter, it), *printed(emitter, it.epilogue)]
     emitter.mma.restart()
@@ -289,6 +300,7 @@ def _pipelined(emitter: Emitter, it: Pipelined, waiting: Sequence[str] = ()) -> 
         loop = [f"for (int32_t i = 0; i < {count}; ++i) {{", *indented(short), "}"]
         lines += ["} else {", *indented(loop)]
     lines += ["}"] if least else []
+    ended(emitter)
     if it.zeroed:
         lines += ["if (n == 0) {", *indented(printed(emitter, it.zeroed)), "}"]
     return [counted, "{", *indented(lines), "}"]
@@ -312,18 +324,39 @@ def _where_taken(emitter: Emitter, it: Pipelined) -> list[str]:
     """The steady state, with what only a branch needs under its condition (`warp.skipped`)."""
     if (found := skipped(emitter.program, it)) is None:
         return printed(emitter, it.steady)
-    lines = printed(emitter, it.steady[: found.place])
-    scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
-    for op in found.needed:
-        execute(scope, op)
-    held = f"{TAKEN} = {scope.scalar(found.condition)};"
-    lines += [f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
+    lines = _known_before(emitter, it, found)
     if found.branch.local:  # what keeps their slots from iteration to iteration may be left out
-        lines += [f"if ({TAKEN}) {{", *indented([scope.group_barrier()]), "}"]
-    for needless, run in runs(found, it.steady[found.place :]):
+        lines += [f"if ({TAKEN}) {{", *indented([emitter.scope().group_barrier()]), "}"]
+    for needless, run in runs(found, in_place(emitter.program, found, it.steady[found.place :])):
         own = printed(emitter, run)
         lines += [f"if ({TAKEN}) {{", *indented(own), "}"] if needless else own
     return lines
+
+
+def _known_before(emitter: Emitter, it: Pipelined, found: Skipped) -> list[str]:
+    """What stands before the branch, and whether the iteration takes it. The numbers in memory that decide
+    are loaded as early as their addresses are known: before the group waits for slots."""
+    before, made = it.steady[: found.place], {op.index: op for op in found.needed}
+    reads = {one.location for one in found.by.reads}
+    places = (place for place, one in enumerate(before, 1) if reads & set(effects(one).writes))
+    begin = max(places, default=0)
+    numbers = [op.result for op in found.needed if is_number(op)]
+    names = {value.id: f"{TAKEN}_{number}" for number, value in enumerate(numbers)}
+    lines = printed(emitter, before[:begin])
+    scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
+    for op in needed_for(numbers, made):
+        execute(scope, op)
+    own = [f"{names[value.id]} = {scope.scalar(value)};" for value in numbers]
+    lines += [f"{c_type(value.type)} {names[value.id]};" for value in numbers]
+    lines += ["{", *indented([*scope.lines, *own]), "}"] if own else []
+    lines += printed(emitter, before[begin:])
+    scope = emitter.scope(found.by.reads, (), found.by.at, ops=[op.index for op in found.needed])
+    scope.values |= names
+    for op in found.needed:
+        if not any(value.id in names for value in op.results):
+            execute(scope, op)
+    held = f"{TAKEN} = {scope.scalar(found.condition)};"
+    return [*lines, f"bool {TAKEN};", "{", *indented([*scope.lines, held]), "}"]
 
 
 def _rematerialized(emitter: Emitter, body: Sequence[str]) -> list[str]:
