@@ -30,6 +30,8 @@ GIVEN = {
     "highest_bytes": {"M": 100, "N": 120},
     "strips": {"taps": 2},
     "marching": {"steps": 9, "N": 64, "K": 144},
+    "allotted": {"N": 64, "K": 96},
+    "edged": {"N": 64, "K": 208},
     "pacing": {"M": 64, "N": 64, "K": 576},
     "accrued": {"M": 192, "K": 192},
     "accrued.sm100": {"M": 192, "K": 192},

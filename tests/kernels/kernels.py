@@ -2293,6 +2293,38 @@ def marching(a, b, c, steps, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr,
 
 
 @triton.jit
+def allotted(a, b, c, bounds, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = the sum of a @ b for the matrices b that memory names for a block of rows: its first one, and the one behind its
+    last one."""
+    block = tl.program_id(0)
+    row, col = block * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for one in range(tl.load(bounds + 2 * block), tl.load(bounds + 2 * block + 1)):
+        for i in range(0, K, BLOCK_K):
+            x = tl.load(a + row[:, None] * K + (i + k)[None, :])
+            y = tl.load(b + (one * K + i + k)[:, None] * N + col[None, :])
+            acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * N + col[None, :], acc)
+
+
+@triton.jit
+def edged(a, b, c, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b, where blocks that K cuts off are loaded in a branch of their own, with masks."""
+    row, col = tl.program_id(0) * BLOCK_M + tl.arange(0, BLOCK_M), tl.program_id(1) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(tl.cdiv(K, BLOCK_K)):
+        at = i * BLOCK_K + k
+        if (i + 1) * BLOCK_K <= K:
+            acc += tl.dot(tl.load(a + row[:, None] * K + at[None, :]), tl.load(b + at[:, None] * N + col[None, :]))
+        else:
+            x = tl.load(a + row[:, None] * K + at[None, :], mask=at[None, :] < K, other=0.0)
+            acc += tl.dot(x, tl.load(b + at[:, None] * N + col[None, :], mask=at[:, None] < K, other=0.0))
+    tl.store(c + row[:, None] * N + col[None, :], acc)
+
+
+@triton.jit
 def pacing(
     a, b, weights, c, M, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3273,6 +3305,14 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "steps": "i32", "N": "i32:16", "K": "i32:16", "BLOCK_M": 16,
         "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
     },
+    "allotted": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "bounds": "*i32:16", "N": "i32:16", "K": "i32:16",
+        "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
+    },
+    "edged": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "N": "i32:16", "K": "i32:16", "BLOCK_M": 64,
+        "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
+    },
     "flattened": {**HALF, **SIZES, **TILE},
     "nested": {**HALF, **SIZES, "taps": "i32", **TILE},
     "summed_transposed": {
@@ -3706,6 +3746,8 @@ VARIANTS = {
     "astride": ("astride", {}),
     "bytewise": ("bytewise", {}),
     "marching": ("marching", {}),
+    "allotted": ("allotted", {}),
+    "edged": ("edged", {}),
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),
     "apportioned": ("apportioned", {}),

@@ -40,9 +40,10 @@ SHARED_BY = {
     "searched": 2,
     "marching": 4,
     "strips": 2,
+    "allotted": 4,
 }
-"""Kernels of small tiles, with the blocks that an SM holds at least. In the last two a loop around the
-scheduled one goes on with its sums."""
+"""Kernels of small tiles, with the blocks that an SM holds at least. In the last three a loop around the
+scheduled one goes on with its sums; that of the last one begins and ends where memory says for a program."""
 
 
 @pytest.mark.parametrize("kernel", sorted(SHARED_BY))

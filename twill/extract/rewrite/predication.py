@@ -4,7 +4,8 @@ A scheduler places the operations of a loop one by one, so a branch that loads t
 apart: both sides are executed, their loads, stores and atomics under the branch's condition, and each result
 is selected by it. Takes a module; gives the same without such branches. A condition that is the same in
 every execution leaves one side. A tile that both sides load is loaded once, with the pointers and the mask
-of the side that is taken. An MMA that would update a value which the other side passes on adds to zeros
+of the side that is taken; sides that differ in nothing else, as one for whole tiles and one for the last
+tile of a row, are one. An MMA that would update a value which the other side passes on adds to zeros
 first, since it updates its accumulator in place. Lines stay where they are.
 """
 
@@ -179,10 +180,14 @@ class _Writer:
         return name
 
     def original(self, op: Op, text: str) -> None:
-        """Append an operation of the branch with its location."""
+        """Append an operation of the branch with its location, on its line."""
         self.advance(op.location.line)
-        self.text += f"{text} {trailing_location(self.module, op).strip() or UNKNOWN} "
+        self.beside(op, text)
         self.line += text.count("\n")
+
+    def beside(self, op: Op, text: str) -> None:
+        """Append an operation of the branch with its location, on the line of the one before."""
+        self.text += f"{text} {trailing_location(self.module, op).strip() or UNKNOWN} "
 
     def advance(self, line: int) -> None:
         self.text += "\n" * max(0, line - self.line)
@@ -266,6 +271,8 @@ def _both_sides(out: _Writer, function: Function, sides: tuple[_Side, _Side]) ->
     """Both sides, one after the other, and the names of the selected results."""
     one, two = sides
     pairs = list(zip(one.yielded, two.yielded, strict=True))
+    if alike := _alike(sides, pairs):
+        return _as_one(out, sides, alike)
     loads = [_merged(function, sides, pair) for pair in pairs]
     wanted = _wanted(sides, pairs, loads)
     for side, other in (sides, sides[::-1]):
@@ -350,9 +357,13 @@ def _merged(
         return None
     stored = any(role(op) in ("pointer_store", "atomic") for side in sides for op in side.body)
     users = [op for op in function.walk() for value in op.operands if value in (one.result, two.result)]
+    return (one, two) if _one_load(sides, one, two) and not stored and len(users) == 2 else None
+
+
+def _one_load(sides: tuple[_Side, _Side], one: Op, two: Op) -> bool:
+    """Two loads can be one, with the pointers and the mask of the side that is taken."""
     others = [load.operands[2] for load in (one, two) if len(load.operands) > 2]
-    alike = one.attributes == two.attributes and (len(others) < 2 or _same(sides, others[0], others[1]))
-    return (one, two) if alike and not stored and len(users) == 2 else None
+    return one.attributes == two.attributes and (len(others) < 2 or _same(sides, others[0], others[1]))
 
 
 def _same(sides: tuple[_Side, _Side], one: Value, two: Value) -> bool:
@@ -372,6 +383,75 @@ def _same(sides: tuple[_Side, _Side], one: Value, two: Value) -> bool:
     )
 
 
+def _alike(
+    sides: tuple[_Side, _Side], pairs: Sequence[tuple[Value, Value]]
+) -> Mapping[int, tuple[Op, Op]] | None:
+    """The loads of both sides that become one, by the index of the first side's, where the sides compute the
+    same from these; None where they do not, or load nothing."""
+    if any(role(op) in ("pointer_store", "atomic") for side in sides for op in side.body):
+        return None
+    loads, other = dict[int, tuple[Op, Op]](), dict[int, int]()
+
+    def matches(one: Value, two: Value) -> bool:
+        if one is two or other.get(one.id) == two.id:
+            return True
+        a, b = sides[0].maker(one), sides[1].maker(two)
+        if a is None or b is None or one.id in other or not _one_operation(a, b, one, two):
+            return False
+        if role(a) == "pointer_load":
+            found = _one_load(sides, a, b)
+            loads[a.index] = a, b
+        else:
+            found = len(a.operands) == len(b.operands) and all(map(matches, a.operands, b.operands))
+        other[one.id] = two.id
+        return found
+
+    found = all(matches(*pair) for pair in pairs) and bool(loads)
+    return loads if found and all(map(_placed, sides, zip(*loads.values(), strict=True))) else None
+
+
+def _one_operation(a: Op, b: Op, one: Value, two: Value) -> bool:
+    """Two operations do the same with their operands."""
+    row = lookup(a.name)
+    pure = row is not None and row.access == "none" and repeatable(row, a)
+    known = pure or role(a) in (*_MMAS, *_PLAIN, "pointer_load")
+    alike = (a.name, a.attributes, one.type, one.position) == (b.name, b.attributes, two.type, two.position)
+    return known and alike and not a.regions
+
+
+def _placed(side: _Side, loads: Sequence[Op]) -> bool:
+    """Pointers and masks of these loads are computed from what is there before the branch."""
+    return all(
+        row is not None and row.access == "none" and repeatable(row, op) and not op.regions
+        for op in _makers(side, [value for load in loads for value in load.operands])
+        for row in [lookup(op.name)]
+    )
+
+
+def _makers(side: _Side, values: Sequence[Value]) -> tuple[Op, ...]:
+    """The operations of a side that values follow from, in their order."""
+    found, todo = set[int](), list(values)
+    while todo:
+        op = side.maker(todo.pop())
+        if op is not None and op.index not in found:
+            found.add(op.index)
+            todo += op.operands
+    return tuple(op for op in side.body if op.index in found)
+
+
+def _as_one(out: _Writer, sides: tuple[_Side, _Side], loads: Mapping[int, tuple[Op, Op]]) -> list[str]:
+    """What both sides compute, once, and the names of the results."""
+    one, two = sides
+    for op in _makers(two, [value for _, load in loads.values() for value in load.operands]):
+        out.beside(op, two.rename(text_of(out.module, op)))
+    for op in _makers(one, one.yielded):
+        if op.index in loads:
+            _loaded_once(out, sides, *loads[op.index])
+        else:
+            out.original(op, one.rename(text_of(out.module, op)))
+    return [one.name(value) for value in one.yielded]
+
+
 def _loaded_once(out: _Writer, sides: tuple[_Side, _Side], one: Op, two: Op) -> str:
     """The load of the side that is taken."""
     first, second = (side.name(load.operands[0]) for side, load in zip(sides, (one, two), strict=True))
@@ -388,12 +468,16 @@ def _loaded_once(out: _Writer, sides: tuple[_Side, _Side], one: Op, two: Op) -> 
 
 
 def _either_mask(out: _Writer, sides: tuple[_Side, _Side], loads: tuple[Op, Op]) -> str | None:
-    """The mask of the side that is taken; None where neither has one."""
+    """The mask of the side that is taken; None where neither has one. Beside a side without a mask that of
+    the other one need not say that it is taken."""
     kind, taken = loads[0].operands[0].type, list[str]()
     if all(len(load.operands) == 1 for load in loads):
         return None
+    both = all(len(load.operands) > 1 for load in loads)
     for side, load in zip(sides, loads, strict=True):
-        holds = out.taken(side, kind)
         own = side.name(load.operands[1]) if len(load.operands) > 1 else None
-        taken.append(holds if own is None else out.both("andi", own, holds, kind))
+        if own is None:
+            taken.append(out.taken(side, kind))
+        else:
+            taken.append(out.both("andi", own, out.taken(side, kind), kind) if both else own)
     return out.both("ori", taken[0], taken[1], kind)
