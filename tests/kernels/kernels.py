@@ -2213,6 +2213,20 @@ def weighed(a, b, w, c, table, N, DIM: tl.constexpr, BLOCK: tl.constexpr, PAGE: 
 
 
 @triton.jit
+def curtailed(a, b, c, table, size, N, D, DIM: tl.constexpr, BLOCK: tl.constexpr):
+    """c = a @ b, whose rows a table names, counted around, and whose columns end at any number."""
+    row, d = tl.arange(0, 64), tl.arange(0, DIM)
+    acc = tl.zeros([64, DIM], tl.float32)
+    for i in range(0, N, BLOCK):
+        place = i + tl.arange(0, BLOCK)
+        number = (tl.load(table + place, mask=place < N, other=0).to(tl.int64) + size) % size
+        x = tl.load(a + row[:, None] * N + place[None, :])
+        y = tl.load(b + number[:, None] * DIM + d[None, :], mask=(place < N)[:, None] & (d < D)[None, :], other=0.0)
+        acc = tl.dot(x, y, acc)
+    tl.store(c + row[:, None] * DIM + d[None, :], acc)
+
+
+@triton.jit
 def thumbed(a, b, c, table, size, pitch, N, DIM: tl.constexpr, BLOCK: tl.constexpr):
     """c = a @ b, whose rows are columns of pages of any size, which a table names."""
     row, d = tl.arange(0, 64), tl.arange(0, DIM)
@@ -3211,6 +3225,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "leaps": "*i32:16", "N": "i32:16", "DIM": 64, "BLOCK": 64,
         "num_warps": 4,
     },
+    "curtailed": {
+        **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "size": "i32", "N": "i32:16", "D": "i32",
+        "DIM": 64, "BLOCK": 64, "num_warps": 4,
+    },
     "thumbed": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "table": "*i32:16", "size": "i32", "pitch": "i32:16", "N": "i32:16",
         "DIM": 64, "BLOCK": 64, "num_warps": 4,
@@ -3761,6 +3779,7 @@ VARIANTS = {
     "overtaken": ("overtaken", {}),
     "hopping": ("hopping", {}),
     "hopped": ("hopped", {}),
+    "curtailed": ("curtailed", {}),
     "thumbed": ("thumbed", {}),
     "weighed": ("weighed", {}),
     "dequantized": ("dequantized", {}),

@@ -76,6 +76,7 @@ FORMS = (
         "overtaken",
         "hopping",
         "hopped",
+        "curtailed",
         "thumbed",
         "weighed",
         "dequantized",

@@ -1185,6 +1185,15 @@ MUTANTS = (
         ("tests/targets/test_lean.py",),
     ),
     Mutant(
+        "copies-in-part-whole",
+        f"{CUDA}/tile_copies.py",
+        'return joined(holds), f"({least}) * {size}" if least else ""',
+        'return joined(holds), f"({least}) * {2 * size}" if least else ""',
+        "copies go on behind the last column",
+        ("curtailed",),
+        ("tests/targets/test_copies_in_part.py",),
+    ),
+    Mutant(
         "rows-of-other-lanes",
         f"{CUDA}/row_numbers.py",
         'plus(times("i_", together), own)',

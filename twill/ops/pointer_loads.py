@@ -7,16 +7,19 @@ what its mask leaves out is a constant or arbitrary. Tiles of 8 and 16 bits of w
 copied together pass through the registers of the threads that load.
 """
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from math import gcd, prod
 
 from twill.ir.distribution import distribution
 from twill.ir.loop import DotOperand, Encoding, MemDesc, NvmmaShared, Op, Scalar, SharedLinear, Tensor, Value
 from twill.ir.shared_places import places, run
-from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes
+from twill.ops.axis_info import AxisAnalysis, copied_together, element_bytes, moved_together
 from twill.ops.row import Role
 from twill.ops.table import named, role
+from twill.ops.upper_bounds import upper_bounds
 
+WIDTHS = (16, 8, 4)
+"""Bytes that one asynchronous copy moves (PTX ISA, cp.async)."""
 BULK = 16
 """Bytes to which the addresses and the size of a bulk copy are aligned (PTX ISA, cp.async.bulk)."""
 NUMBERS = (4, 8)
@@ -83,10 +86,39 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
     ):
         return 0
     encoding = next(iter(encodings), None)
-    across = copied_across(analysis, op) or (isinstance(encoding, NvmmaShared) and encoding.transposed)
     padded = isinstance(encoding, NvmmaShared) and encoding.fp4_padded
     widths = (8, 4) if padded else (16, 8, 4)
-    return copied_together(analysis, op, 0 if across else len(tile.shape) - 1, widths)
+    return _copied(analysis, op, _axis_of_copies(analysis, op, tile), widths)
+
+
+def _axis_of_copies(analysis: AxisAnalysis, op: Op, tile: Tensor) -> int:
+    """The dimension along which each copy moves elements."""
+    encoding = next(iter(_encodings(analysis, op)), None)
+    across = copied_across(analysis, op) or (isinstance(encoding, NvmmaShared) and encoding.transposed)
+    return 0 if across else len(tile.shape) - 1
+
+
+def _copied(analysis: AxisAnalysis, op: Op, axis: int, widths: Sequence[int] = WIDTHS) -> int:
+    """How many bytes along `axis` one copy of a load may move: under one mask, or under one that may leave
+    out its last elements where zeros take their place. The first of `widths` that is possible, or 0."""
+    together, (pointers, *masks) = copied_together(analysis, op, axis, widths), op.operands
+    if not masks or filling(analysis, op) != 0:
+        return together
+    most, size = moved_together(analysis, pointers, (), axis, widths), element_bytes(pointers.type)
+    wider = (width for width in widths if together < width <= most and width % size == 0)
+    some = (one for one in wider if upper_bounds(analysis, masks[0], axis, one // size) is not None)
+    return next(some, together)
+
+
+def bounds_of_copies(analysis: AxisAnalysis, op: Op, vector: int) -> frozenset[int]:
+    """The comparisons in the mask of a load, by index, that may leave out the last elements of a copy of
+    `vector` bytes; empty where one mask is that of all."""
+    tile, (pointers, *masks) = op.result.type, op.operands
+    if not masks or not vector or not isinstance(tile, Tensor) or not tile.shape:
+        return frozenset()
+    run = vector // element_bytes(pointers.type)
+    found = upper_bounds(analysis, masks[0], _axis_of_copies(analysis, op, tile), run)
+    return found or frozenset()
 
 
 def register_access(analysis: AxisAnalysis, op: Op) -> tuple[int, int] | None:
@@ -123,7 +155,7 @@ def copied_across(analysis: AxisAnalysis, op: Op) -> bool:
     size, rows = element_bytes(op.operands[0].type), tile.shape[0]
     if size not in ACROSS or _encodings(analysis, op) or (rows * size & -(rows * size)) < LEAST_LINE:
         return False
-    return copied_together(analysis, op, 0) > copied_together(analysis, op, 1)
+    return _copied(analysis, op, 0) > _copied(analysis, op, 1)
 
 
 def number_bytes(analysis: AxisAnalysis, op: Op) -> int:

@@ -79,9 +79,9 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                         const int32_t v_at_ = 0;
                         const uint32_t to_ = channel_gate_36.slot(count_gate_36);
                         #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) {
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<4>(to_ + v_ * 4, (g + (v_at_ + int32_t((v_ * 1)))), ((v_at_ + int32_t((v_ * 1))) < K));
+                            if (v_ < 16) cp_async_first<16>(to_ + v_ * 16, (g + (v_at_ + int32_t((v_ * 4)))), true, (int64_t(K) - int64_t(v_at_ + int32_t((v_ * 4)))) * 4);
                         }
                     }
                     channel_gate_36.producer_commit(count_gate_36);
@@ -119,9 +119,9 @@ decayed_tma_kernel(const __grid_constant__ CUtensorMap map_y_29, const __grid_co
                             const int32_t v_at_ = i * 64;
                             const uint32_t to_ = channel_gate_36.slot(count_gate_36 + i);
                             #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 2; ++i_) {
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<4>(to_ + v_ * 4, (g + (v_at_ + int32_t((v_ * 1)))), ((v_at_ + int32_t((v_ * 1))) < K));
+                                if (v_ < 16) cp_async_first<16>(to_ + v_ * 16, (g + (v_at_ + int32_t((v_ * 4)))), true, (int64_t(K) - int64_t(v_at_ + int32_t((v_ * 4)))) * 4);
                             }
                         }
                         channel_gate_36.producer_commit(count_gate_36 + i);
@@ -464,9 +464,9 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
             uint32_t kept_gate_36_at0[1] = {};
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 1, chunk_ = thread.index % 1;
-                kept_gate_36_to[0] = thread.index * 4;
+                kept_gate_36_to[0] = thread.index * 16;
                 #pragma unroll
-                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) kept_gate_36_at0[0] = uint32_t(int32_t((thread.index * 1)));
+                for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) kept_gate_36_at0[0] = uint32_t(int32_t((thread.index * 4)));
             }
             keep(kept_gate_36_to);
             keep(kept_gate_36_at0);
@@ -509,10 +509,10 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                     keep(from_);
                     if (v_at_ + 63 < K) {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_gate_36_to[0] + i_ * 2048, from_);
                     } else {
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((v_at_ + int32_t((thread.index * 1))) < K));
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async_first<16>(to_ + kept_gate_36_to[0] + i_ * 2048, from_, true, (int64_t(K) - int64_t(v_at_ + int32_t((thread.index * 4)))) * 4);
                     }
                 }
                 channel_gate_36.producer_commit(count_gate_36);
@@ -572,10 +572,10 @@ decayed_kernel(__nv_bfloat16* k, __nv_bfloat16* v, float* g, __nv_bfloat16* h, i
                         keep(from_);
                         if (v_at_ + 63 < K) {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_);
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async<16>(to_ + kept_gate_36_to[0] + i_ * 2048, from_);
                         } else {
                             #pragma unroll
-                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 64) cp_async<4>(to_ + kept_gate_36_to[0] + i_ * 512, from_, ((v_at_ + int32_t((thread.index * 1))) < K));
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) if (thread.index < 16) cp_async_first<16>(to_ + kept_gate_36_to[0] + i_ * 2048, from_, true, (int64_t(K) - int64_t(v_at_ + int32_t((thread.index * 4)))) * 4);
                         }
                     }
                     channel_gate_36.producer_commit(count_gate_36 + i);

@@ -227,9 +227,9 @@ tilted_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                         float* const scale_6_ = g + 0;
                         const uint32_t to_ = channel_scale_9.slot(count_scale_9);
                         #pragma unroll 4
-                        for (uint32_t i_ = 0; i_ < 2; ++i_) {
+                        for (uint32_t i_ = 0; i_ < 1; ++i_) {
                             const uint32_t v_ = thread.index + 32 * i_;
-                            cp_async<4>(to_ + v_ * 4, (scale_6_ + int32_t((v_ * 1))), ((0 + int32_t((v_ * 1))) < N));
+                            if (v_ < 16) cp_async_first<16>(to_ + v_ * 16, (scale_6_ + int32_t((v_ * 4))), true, (int64_t(N) - int64_t(0 + int32_t((v_ * 4)))) * 4);
                         }
                     }
                     channel_scale_9.producer_commit(count_scale_9);
@@ -256,9 +256,9 @@ tilted_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_const
                             float* const scale_6_ = g + (i * 64);
                             const uint32_t to_ = channel_scale_9.slot(count_scale_9 + i);
                             #pragma unroll 4
-                            for (uint32_t i_ = 0; i_ < 2; ++i_) {
+                            for (uint32_t i_ = 0; i_ < 1; ++i_) {
                                 const uint32_t v_ = thread.index + 32 * i_;
-                                cp_async<4>(to_ + v_ * 4, (scale_6_ + int32_t((v_ * 1))), (((i * 64) + int32_t((v_ * 1))) < N));
+                                if (v_ < 16) cp_async_first<16>(to_ + v_ * 16, (scale_6_ + int32_t((v_ * 4))), true, (int64_t(N) - int64_t((i * 64) + int32_t((v_ * 4)))) * 4);
                             }
                         }
                         channel_scale_9.producer_commit(count_scale_9 + i);

@@ -11,6 +11,7 @@ from re import search
 
 from twill.ir.loop import Op, Tensor, Value
 from twill.ops.table import role
+from twill.ops.upper_bounds import bounded
 from twill.ops.values import element
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import axes
@@ -68,6 +69,9 @@ class Condition:
     """A condition on scalars under which it holds for every element."""
     scalar: int | None = None
     """The scalar, by id, that it is in all elements."""
+    room: Elements | None = None
+    """For how many elements from one on it holds, of 64 bits, where it may leave out the last elements of a
+    copy; at most zero where it holds for none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,8 @@ class Analysis:
     """The operations of the loop, by their index."""
     divided: bool = False
     """Offsets that are the same in every iteration are taken apart too; all are `Part`s."""
+    bounds: frozenset[int] = frozenset()
+    """The comparisons, by index, that may leave out the last elements of a copy."""
 
     def maker(self, value: Value) -> Op | None:
         """None for an argument, and for what comes in a slot."""
@@ -226,7 +232,7 @@ class Analysis:
         return Offset(64, tuple(map(_wide, parts.fixed)), uniform, tuple(map(_wide, parts.moving)))
 
     def conditions(self, value: Value) -> tuple[Condition, ...]:
-        """What a mask joins."""
+        """What a mask joins. Raises ValueError where one of `bounds` is joined with others out of sight."""
         maker = self.maker(value)
         kind = role(maker) if maker else None
         if maker is not None and maker.name == AND:
@@ -235,12 +241,35 @@ class Analysis:
             return self.conditions(maker.operands[0])
         if maker is not None and kind == "constant" and maker.attributes.get("value") is True:
             return ()
+        if maker is not None and maker.index in self.bounds:
+            return (self._bound(maker),)
+        if self._hides_bound(value):
+            raise ValueError("has a mask that other threads hold")
         fixed = self.invariant(value)
         whole = self._whole(maker) if maker is not None and kind == "compare" and not fixed else None
         if maker is not None and kind == "splat":
             scalar = maker.operands[0]
             return (Condition(self.scope.elements(value), fixed, self.scope.scalar(scalar), scalar.id),)
         return (Condition(self.scope.elements(value), fixed, whole),)
+
+    def _hides_bound(self, value: Value) -> bool:
+        """Whether one of `bounds` is part of a mask that is not taken apart."""
+        if not self.bounds or value.producer is None:
+            return False
+        op = self.scope.program.op(value.producer)
+        joins = op.name == AND or role(op) in _VIEWS
+        return op.index in self.bounds or (joins and any(map(self._hides_bound, op.operands)))
+
+    def _bound(self, op: Op) -> Condition:
+        """An upper bound of consecutive numbers, compared in each iteration: a bit is not enough to keep."""
+        sides = bounded(op)
+        assert sides is not None
+        numbers, bound = map(self.scope.elements, sides)
+
+        def room(point: AnyPoint) -> str:
+            return f"int64_t({bare(bound(point))}) - int64_t({bare(numbers(point))})"
+
+        return Condition(self.scope.elements(op.result), False, self._whole(op), room=room)
 
     def _whole(self, op: Op) -> str | None:
         """Where a comparison of a tile with an upper bound holds for its largest element."""

@@ -7,14 +7,16 @@ iteration become the bits of one register. Where one comparison of scalars says 
 no copy looks at them.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from re import sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
 from twill.ir.shared_places import places
+from twill.ops.axis_info import AxisAnalysis, element_bytes
 from twill.ops.c import c_type
+from twill.ops.pointer_loads import bounds_of_copies
 from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, summed, unsigned, varies
 from twill.targets.cuda.crossing import ELEMENT, Crossing, crossing
 from twill.targets.cuda.expressions import atom, bare, needed, plus, times
@@ -23,7 +25,7 @@ from twill.targets.cuda.register_tiles import Point
 from twill.targets.cuda.row_numbers import Passed
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import PADDED, UNROLL, Shared, operand
-from twill.targets.cuda.tile_copies import copy, filling_text
+from twill.targets.cuda.tile_copies import copy, filling_text, joined, masked
 from twill.warp.slot_tensors import bits
 
 WORD = 32
@@ -192,7 +194,7 @@ def hoisted(
     before, by what computes them, which grows; loads in both branches of an `if` share theirs. None where the
     pointers do not begin at one, or where there is no room."""
     known = {} if known is None else known
-    analysis = Analysis(scope, inside)
+    analysis = Analysis(scope, inside, bounds=_bounds(scope, op, found))
     address = analysis.address(op.operands[0])
     name = f"kept_{scope.program.name(op.result.id)}_"
     if address is None:
@@ -283,12 +285,13 @@ def _fixed_mask(found: Copies, analysis: Analysis, op: Op, mask: str) -> _Variab
     return _Variable(f"uint32_t {mask} = 0;", tuple(computed), mask, 1)
 
 
+def _bounds(scope: Scope, op: Op, found: Copies) -> frozenset[int]:
+    """The comparisons that may leave out the last elements of a copy."""
+    return bounds_of_copies(AxisAnalysis(scope.program.function), op, found.vector)
+
+
 def _conditions(analysis: Analysis, op: Op) -> tuple[Condition, ...]:
     return analysis.conditions(op.operands[1]) if len(op.operands) > 1 else ()
-
-
-def joined(texts: Iterable[str]) -> str:
-    return " && ".join(texts)
 
 
 # --- in an iteration --------------------------------------------------------------------------------------
@@ -317,7 +320,8 @@ def copied(
     """The copies of a tile to `slot`, in the scope of the load in this iteration. Where lanes pass numbers of
     rows on all threads execute the same copies. `wanted`: the scalar without which nothing reads the slot;
     where the mask joins it, copies that it excludes are not executed."""
-    analysis, found = Analysis(scope, kept.inside), kept.copies
+    found = kept.copies
+    analysis = Analysis(scope, kept.inside, bounds=_bounds(scope, op, found))
     address = analysis.address(op.operands[0])
     assert address is not None
     begin, each = [address.base], ["from_"]
@@ -338,20 +342,21 @@ def copied(
     masks = [f"({kept.mask} >> i_ & 1)"] if kept.mask else []
     full = [f"{kept.mask} == {(1 << found.count) - 1}u"] if kept.mask else []
     whole = [one.whole for one in conditions if one.whole]
-    all_masks = [*masks, *(one.holds(found.point) for one in conditions)]
+    holds, part = masked(conditions, found.point, element_bytes(op.operands[0].type))
+    all_masks = [*masks, *([holds] if holds else [])]
 
     other = filling_text(scope.program.function, op)
 
-    def loop(inside: Sequence[str]) -> list[str]:
-        made = copy(found.vector, to, from_, joined(inside), other)
+    def loop(inside: Sequence[str], room: str = "") -> list[str]:
+        made = copy(found.vector, to, from_, joined(inside), other, room)
         return found.loop(made, passed.used(made) if passed else ())
 
     together = bool(full and passed and passed.used(from_))
-    if len(whole) < len(conditions) or not all_masks or together:
-        made = loop(all_masks)
+    if len(whole) < len(conditions) or not (all_masks or part) or together:
+        made = loop(all_masks, part)
     else:
         fast = [f"    {line}" for line in loop([])]
-        slow = [f"    {line}" for line in loop(all_masks)]
+        slow = [f"    {line}" for line in loop(all_masks, part)]
         made = [f"if ({joined((*full, *whole))}) {{", *fast, "} else {", *slow, "}"]
     if not needless or needless[0] is None:
         return [*lines, *made]

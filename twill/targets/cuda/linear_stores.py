@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from twill.ir.loop import Op, Tensor, Value
 from twill.ops.axis_info import moved_together
 from twill.targets.cuda.address_analysis import Analysis
-from twill.targets.cuda.copies import joined
 from twill.targets.cuda.elements import all_of, guard, once
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.register_tiles import OF_WORD, Held, as_stored
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.targets.cuda.stores import pointer_analysis
+from twill.targets.cuda.tile_copies import joined
 from twill.warp.slot_tensors import bits
 
 TWICE = range(9, 65)

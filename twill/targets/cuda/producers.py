@@ -5,11 +5,15 @@ be copied.
 """
 
 from collections.abc import Callable
+from re import search
 
 from twill.ir.channels import Channel, SlotTensor
 from twill.ir.loop import NvmmaShared, Op, Tensor, Value
 from twill.ir.statements import Compute, Pipelined, ProducerLoad, ProducerStore, Statements, TileLoad
+from twill.ops.axis_info import AxisAnalysis, element_bytes
+from twill.ops.pointer_loads import bounds_of_copies
 from twill.ops.table import role
+from twill.targets.cuda.address_analysis import Analysis
 from twill.targets.cuda.barriers import fenced_by_producer
 from twill.targets.cuda.copies import copied as copied_in_loop
 from twill.targets.cuda.crossing import crosses
@@ -36,7 +40,7 @@ from twill.targets.cuda.row_numbers import Passed, Rows, of_lane, own_element, p
 from twill.targets.cuda.scope import Form, Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed, boxed
 from twill.targets.cuda.through_shared import write_tile
-from twill.targets.cuda.tile_copies import Places, copied, copy, copy_places, filling_text
+from twill.targets.cuda.tile_copies import Places, copied, copy, copy_places, filling_text, masked
 from twill.targets.cuda.tiled_corners import NOTHING_FIXED
 from twill.targets.cuda.tiled_loads import TiledLoad
 from twill.warp.dataflow import into_shared
@@ -132,7 +136,10 @@ def _numbers_at_once(
             continue
         kind, _, name = names[line].partition(" ")
         declared.append(f"{kind} {name}_{suffix}_[{it.slots}] = {{}};")
-        loads.append(f"{name}_{suffix}_[i] = {line.partition(' = ')[2]}")
+        if any(search(rf"\b{name}\b", other.partition(" = ")[2]) for other in numbers):
+            loads += [line, f"{name}_{suffix}_[i] = {name};"]
+        else:
+            loads.append(f"{name}_{suffix}_[i] = {line.partition(' = ')[2]}")
         first.append(f"const {kind} {name} = {name}_{suffix}_[0];")
         last.append(f"{name}_{suffix}_[i_] = {name}_{suffix}_[i_ + 1];")
     whole = [UNROLL, f"for (int32_t i = 0; i < {it.slots}; ++i) if (i < n) {{", *indented(loads), "}"]
@@ -326,7 +333,7 @@ def _copies(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> tuple
     slot = plus(f"{channel_name(it.channel)}.slot({n})", tensor.offset)
     try:
         ops = [emitter.program.op(index) for index in load.ops[:-1]]
-        numbers = passed(ops, _rows(emitter, load, op, tensor))
+        numbers = passed(AxisAnalysis(emitter.program.function), ops, _rows(emitter, load, op, tensor))
         known = emitter.numbers.get(it.channel, {})
         for one in ops:
             if one.results and one.results[0].id in known:
@@ -384,10 +391,20 @@ def _copied(
     if not isinstance(op.result.type, Tensor):
         return [_number_copied(scope, op, load.vector, slot)]
     pointers = scope.elements(op.operands[0])
-    mask = scope.elements(op.operands[1]) if len(op.operands) > 1 else None
     places = _places(emitter, load, op, tensor)
+    mask = _mask(scope, op, places)
     other = filling_text(emitter.program.function, op)
     return copied(slot, places, pointers, mask, other, *([numbers.used] if numbers else []))
+
+
+def _mask(scope: Scope, op: Op, places: Places) -> tuple[str, str]:
+    """Of a copy (`masked`)."""
+    function, (pointers, *masks) = scope.program.function, op.operands
+    bounds = bounds_of_copies(AxisAnalysis(function), op, places.vector)
+    if not bounds:
+        return scope.elements(masks[0])(places.one) if masks else "", ""
+    conditions = Analysis(scope, frozenset(), bounds=bounds).conditions(masks[0])
+    return masked(conditions, places.one, element_bytes(pointers.type))
 
 
 def _loading(emitter: Emitter, it: ProducerLoad, load: TileLoad, n: str) -> Loading:

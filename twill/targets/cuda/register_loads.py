@@ -22,14 +22,14 @@ from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import c_type
 from twill.ops.pointer_loads import WORD
 from twill.targets.cuda.address_analysis import Analysis, Condition, Offset, Part, summed, varies
-from twill.targets.cuda.copies import joined, placed, total
+from twill.targets.cuda.copies import placed, total
 from twill.targets.cuda.expressions import atom, needed, plus, times
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_memory import place
 from twill.targets.cuda.register_tiles import Elements, Point
 from twill.targets.cuda.scope import Scope
 from twill.targets.cuda.shared_tiles import UNROLL, Shared, addressed
-from twill.targets.cuda.tile_copies import filling_text
+from twill.targets.cuda.tile_copies import filling_text, joined
 from twill.warp.slot_tensors import bits
 
 LANES = 32

@@ -12,6 +12,7 @@ from math import prod
 from re import sub
 
 from twill.ir.loop import Op, Tensor, Value
+from twill.ops.axis_info import AxisAnalysis
 from twill.ops.c import C_TYPES
 from twill.ops.table import role
 from twill.ops.values import element
@@ -129,13 +130,26 @@ def of_lane(line: str) -> str:
     return declared if declared.endswith((OF_LANE, OF_THREAD)) else ""
 
 
-def passed(ops: Sequence[Op], rows: Rows | None) -> Passed | None:
-    """Which values of `ops`, all that a load needs, lanes pass on: integers that are loaded for rows. None
-    where there are none, or too many."""
+def passed(analysis: AxisAnalysis, ops: Sequence[Op], rows: Rows | None) -> Passed | None:
+    """Which values of `ops`, all that a load needs, lanes pass on: integers that are loaded for rows, and
+    what of these takes a division. None where none are loaded, or too many."""
     if rows is None:
         return None
-    found = [op.result.id for op in ops if role(op) == "pointer_load" and _of_rows(op.result, rows)]
-    return Passed(rows, frozenset(found)) if 0 < len(found) <= _MOST else None
+    loads = [op.result.id for op in ops if role(op) == "pointer_load" and _of_rows(op.result, rows)]
+    if not 0 < len(loads) <= _MOST:
+        return None
+    follow, divided = set(loads), list[int]()
+    for op in ops:
+        if follow.intersection(value.id for value in op.operands):
+            follow.update(value.id for value in op.results)
+            divided += [op.result.id] if _divides(analysis, op) and _of_rows(op.result, rows) else []
+    return Passed(rows, frozenset((*loads, *divided[: _MOST - len(loads)])))
+
+
+def _divides(analysis: AxisAnalysis, op: Op) -> bool:
+    """Whether an operation divides by a number that the compiler does not know, in some twenty instructions
+    or, of 64 bits, more."""
+    return role(op) in ("remainder", "divide") and analysis.number(op.operands[1]) is None
 
 
 def _of_rows(value: Value, rows: Rows) -> bool:

@@ -1,7 +1,8 @@
 """Asynchronous copies (cp.async) of a tile in global memory to shared memory, by threads; gives C."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
 from math import prod
 
 import numpy as np
@@ -12,6 +13,7 @@ from twill.ir.shared_places import run
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import filling
 from twill.ops.values import bits_of, element
+from twill.targets.cuda.address_analysis import Condition
 from twill.targets.cuda.crossing import Crossing, crossing
 from twill.targets.cuda.expressions import times
 from twill.targets.cuda.fragments import Fragment
@@ -29,11 +31,27 @@ def filling_text(function: Function, load: Op) -> str:
     return f"0x{int.from_bytes(pattern, 'little'):016x}ull"
 
 
-def copy(vector: int, to: str, pointer: str, mask: str, other: str) -> str:
-    """One asynchronous copy; where the mask is false it writes `other`, or zeros. An empty mask is true."""
+def copy(vector: int, to: str, pointer: str, mask: str, other: str, room: str = "") -> str:
+    """One asynchronous copy; where the mask is false it writes `other`, or zeros. An empty mask is true. Of a
+    copy with `room` for so many bytes, those are copied, and zeros behind them."""
+    if room:
+        return f"cp_async_first<{vector}>({to}, {pointer}, {mask or 'true'}, {room});"
     if mask and other:
         return f"cp_async_or<{vector}>({to}, {pointer}, {mask}, {other});"
     return f"cp_async<{vector}>({to}, {pointer}{f', {mask}' if mask else ''});"
+
+
+def masked(conditions: Sequence[Condition], point: Point, size: int) -> tuple[str, str]:
+    """The mask of a copy, and its `room` (`copy`) where it may leave out the last elements, of `size` bytes;
+    either may be empty."""
+    holds = [one.holds(point) for one in conditions if one.room is None]
+    rooms = [one.room(point) for one in conditions if one.room is not None]
+    least = reduce(lambda one, other: f"min({one}, {other})", rooms) if rooms else ""
+    return joined(holds), f"({least}) * {size}" if least else ""
+
+
+def joined(texts: Iterable[str]) -> str:
+    return " && ".join(texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +119,16 @@ def copied(
     address: str,
     places: Places,
     pointers: Elements,
-    mask: Elements | None,
+    mask: tuple[str, str],
     other: str = "",
     before: Callable[[str], Sequence[str]] = lambda copy: (),
 ) -> list[str]:
     """Asynchronous copies from where `pointers` say to a tile in shared memory; `other` or zeros where the
-    mask is false. `before` gives what stands before the text of a copy, executed by all threads."""
+    mask (`masked`) is false. `before` gives what stands before the text of a copy, executed by all
+    threads."""
     one, threads = places.one, places.one.layout.threads
-    made = copy(places.vector, places.to, pointers(one), mask(one) if mask else "", other)
+    holds, room = mask
+    made = copy(places.vector, places.to, pointers(one), holds, other, room)
     guard = f"if (v_ < {places.all}) " if places.all % threads else ""
     lines = [
         f"const uint32_t to_ = {address};",

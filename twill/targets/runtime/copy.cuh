@@ -20,6 +20,19 @@ __device__ __forceinline__ void cp_async(uint32_t to, const void* from, bool ins
     }
 }
 
+/// Copies the first `room` bytes of `Bytes` from `from` to `to`, where `inside` is true, and writes zeros behind them;
+/// `from` is not read where there is no room.
+template <int Bytes>
+__device__ __forceinline__ void cp_async_first(uint32_t to, const void* from, bool inside, int64_t room) {
+    static_assert(Bytes == 4 || Bytes == 8 || Bytes == 16, "cp.async copies 4, 8 or 16 bytes");
+    const uint32_t size = !inside || room < 0 ? 0 : room < Bytes ? static_cast<uint32_t>(room) : Bytes;
+    if constexpr (Bytes == 16) {
+        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(size) : "memory");
+    } else {
+        asm volatile("cp.async.ca.shared.global [%0], [%1], %3, %2;" ::"r"(to), "l"(from), "r"(size), "n"(Bytes) : "memory");
+    }
+}
+
 /// Copies `Bytes` from `from` to `to`, or writes `filling`, eight bytes that repeat, where `inside` is false. What
 /// the thread has written is visible to those that wait for its copies.
 template <int Bytes>
