@@ -152,8 +152,12 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_y_23.slot(count_y_23) + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_22, i_ * 4);
+                    {
+                        uint32_t to_ = channel_y_23.slot(count_y_23);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_22, i_ * 4);
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
@@ -220,7 +224,8 @@ accrued_tma_kernel(const __grid_constant__ CUtensorMap map_load_5, const __grid_
                             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 204800 + (((i_ * 4) & 31)) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 32) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 32) * 4 % 128) ^ (((i_ * 4) & 31)) * 4 % 128), result_48, i_ * 4);
                             named_barrier_sync(group_1_barrier, 128);
                             float read_4[32];
-                            const uint32_t read_4_at = memory + 204800;
+                            uint32_t read_4_at = memory + 204800;
+                            keep(read_4_at);
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -411,8 +416,12 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                 // store stage.y_23 to y_23
                 named_barrier_sync(group_1_barrier, 128);
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_y_23.slot(count_y_23) + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_22, i_ * 4);
+                    {
+                        uint32_t to_ = channel_y_23.slot(count_y_23);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), y_22, i_ * 4);
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
@@ -479,7 +488,8 @@ accrued_kernel(__half* a, __half* b, float* c, int32_t* lengths, int32_t M, int3
                             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 204800 + (((i_ * 4) & 31)) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 32) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 32) * 4 % 128) ^ (((i_ * 4) & 31)) * 4 % 128), result_48, i_ * 4);
                             named_barrier_sync(group_1_barrier, 128);
                             float read_4[32];
-                            const uint32_t read_4_at = memory + 204800;
+                            uint32_t read_4_at = memory + 204800;
+                            keep(read_4_at);
                             #pragma unroll
                             for (int i_ = 0; i_ < 8; ++i_)
                                 load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));

@@ -200,9 +200,13 @@ bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* b_0, float* c
                     uint16_t y_30_[4][4];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) y_30_[i_ / 4][i_ % 4] = pack_e4m3(float(bitcast<__nv_fp8_e4m3>(read_0[2 * i_])), float(bitcast<__nv_fp8_e4m3>(read_0[2 * i_ + 1])));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<__nv_fp8_e4m3>(channel_y_31.slot(count_y_31) + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = __nv_fp8_e4m3(unpack_e4m3(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    {
+                        uint32_t to_ = channel_y_31.slot(count_y_31);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<__nv_fp8_e4m3>(to_ + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = __nv_fp8_e4m3(unpack_e4m3(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                    }
                 }
                 fence_async_shared();
                 channel_y_29.consumer_release(count_y_29);
@@ -231,9 +235,13 @@ bytewise_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, __nv_fp8_e4m3* b_0, float* c
                         uint16_t y_30_[4][4];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) y_30_[i_ / 4][i_ % 4] = pack_e4m3(float(bitcast<__nv_fp8_e4m3>(read_0[2 * i_])), float(bitcast<__nv_fp8_e4m3>(read_0[2 * i_ + 1])));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<__nv_fp8_e4m3>(channel_y_31.slot(count_y_31 + i) + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = __nv_fp8_e4m3(unpack_e4m3(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        {
+                            uint32_t to_ = channel_y_31.slot(count_y_31 + i);
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_)
+                                shared_at<__nv_fp8_e4m3>(to_ + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64))) = __nv_fp8_e4m3(unpack_e4m3(y_30_[i_ / 8][i_ / 2 % 4], i_ % 2));
+                        }
                     }
                     fence_async_shared();
                     channel_y_29.consumer_release(count_y_29 + i);

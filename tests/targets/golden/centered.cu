@@ -193,7 +193,8 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered.sm90.ttgir:78:15)
                 {
                     int32_t read_0[32];
-                    const uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -262,15 +263,19 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 66560 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    {
+                        uint32_t to_ = memory + 66560;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 66560;
+                    uint32_t read_8[16];
+                    const uint32_t read_8_at = memory + 66560;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -278,7 +283,8 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered.sm90.ttgir:78:15)
                     {
                         int32_t read_0[32];
-                        const uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -363,15 +369,19 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 66560 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        {
+                            uint32_t to_ = memory + 66560;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 66560;
+                        uint32_t read_8[16];
+                        const uint32_t read_8_at = memory + 66560;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                     }
                 }
                 channel_x_29.consumer_wait(count_x_29 + n - 1);
@@ -652,7 +662,8 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                 // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered.sm90.ttgir:78:15)
                 {
                     int32_t read_0[32];
-                    const uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -720,15 +731,19 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                 // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 66560 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    {
+                        uint32_t to_ = memory + 66560;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 66560;
+                    uint32_t read_8[16];
+                    const uint32_t read_8_at = memory + 66560;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                 }
                 for (int32_t i = 1; i < n; ++i) {
                     thread.rematerialize();
@@ -736,7 +751,8 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered.sm90.ttgir:78:15)
                     {
                         int32_t read_0[32];
-                        const uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -819,15 +835,19 @@ centered_kernel(__half* a, int32_t* b, __half* c, __half* scales, int32_t* zeros
                     // cycle 325, stage 0: convert.whole_55 (tests/kernels/ttgir/centered.sm90.ttgir:100:19)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 66560 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        {
+                            uint32_t to_ = memory + 66560;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 66560;
+                        uint32_t read_8[16];
+                        const uint32_t read_8_at = memory + 66560;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                     }
                 }
                 channel_x_29.consumer_wait(count_x_29 + n - 1);

@@ -177,7 +177,8 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered_brain.sm90.ttgir:78:15)
                 {
                     int32_t read_0[32];
-                    const uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -206,7 +207,8 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered_brain.sm90.ttgir:78:15)
                     {
                         int32_t read_0[32];
-                        const uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -328,15 +330,19 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                     // cycle 114, stage 1: convert.whole_55 (tests/kernels/ttgir/centered_brain.sm90.ttgir:100:19)
                     {
                         named_barrier_sync(group_2_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 104448 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        {
+                            uint32_t to_ = memory + 104448;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        }
                         named_barrier_sync(group_2_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 104448;
+                        uint32_t read_8[16];
+                        const uint32_t read_8_at = memory + 104448;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                     }
                     channel_zero_44.consumer_wait(count_zero_44 + i);
                     // cycle 242, stage 0: andi.zero_45 (tests/kernels/ttgir/centered_brain.sm90.ttgir:89:18)
@@ -411,15 +417,19 @@ centered_tma_kernel(const __grid_constant__ CUtensorMap map_y_35, const __grid_c
                 // cycle 114, stage 1: convert.whole_55 (tests/kernels/ttgir/centered_brain.sm90.ttgir:100:19)
                 {
                     named_barrier_sync(group_2_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 104448 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    {
+                        uint32_t to_ = memory + 104448;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    }
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 104448;
+                    uint32_t read_8[16];
+                    const uint32_t read_8_at = memory + 104448;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                 }
                 channel_x_29.consumer_wait(count_x_29 + n - 1);
                 // cycle 292, stage 1: dot.acc_56 (tests/kernels/ttgir/centered_brain.sm90.ttgir:101:17)
@@ -682,7 +692,8 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                 // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered_brain.sm90.ttgir:78:15)
                 {
                     int32_t read_0[32];
-                    const uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    uint32_t read_0_at = channel_y_35.slot(count_y_35);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -711,7 +722,8 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                     // cycle 0, stage 0: shrsi.y_36 (tests/kernels/ttgir/centered_brain.sm90.ttgir:78:15)
                     {
                         int32_t read_0[32];
-                        const uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        uint32_t read_0_at = channel_y_35.slot(count_y_35 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 7) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -833,15 +845,19 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                     // cycle 114, stage 1: convert.whole_55 (tests/kernels/ttgir/centered_brain.sm90.ttgir:100:19)
                     {
                         named_barrier_sync(group_2_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 104448 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        {
+                            uint32_t to_ = memory + 104448;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                        }
                         named_barrier_sync(group_2_barrier, 128);
-                        uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 104448;
+                        uint32_t read_8[16];
+                        const uint32_t read_8_at = memory + 104448;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                        for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                     }
                     channel_zero_44.consumer_wait(count_zero_44 + i);
                     // cycle 242, stage 0: andi.zero_45 (tests/kernels/ttgir/centered_brain.sm90.ttgir:89:18)
@@ -915,15 +931,19 @@ centered_kernel(__nv_bfloat16* a, int32_t* b, __nv_bfloat16* c, __nv_bfloat16* s
                 // cycle 114, stage 1: convert.whole_55 (tests/kernels/ttgir/centered_brain.sm90.ttgir:100:19)
                 {
                     named_barrier_sync(group_2_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(memory + 104448 + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    {
+                        uint32_t to_ = memory + 104448;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 8; ++i_) store_elements<2>(to_ + (((i_ * 4) & 3)) * 2 / 64 * 8192 + ((thread.lane & 7) * 4) * 2 / 64 * 8192 + ((((i_ * 4) >> 2) & 7) * 16) * 64 + (swizzle<64>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 64 + ((thread.lane & 7) * 4) * 2 % 64) ^ (((i_ * 4) & 3)) * 2 % 64), whole_53, i_ * 2);
+                    }
                     named_barrier_sync(group_2_barrier, 128);
-                    uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 104448;
+                    uint32_t read_8[16];
+                    const uint32_t read_8_at = memory + 104448;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_4, 4 * i_, read_4_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
+                    for (int i_ = 0; i_ < 4; ++i_) load_matrices<true>(read_8, 4 * i_, read_8_at + ((thread.warp & 3) * 8) * 2 / 64 * 8192 + ((i_ & 3) * 32) * 64 + (swizzle<64>(((thread.lane & 31)) * 64 + ((thread.warp & 3) * 8) * 2 % 64)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 16; ++i_) whole_55[i_] = read_8[i_];
                 }
                 channel_x_29.consumer_wait(count_x_29 + n - 1);
                 // cycle 292, stage 1: dot.acc_56 (tests/kernels/ttgir/centered_brain.sm90.ttgir:101:17)

@@ -1728,15 +1728,19 @@ chosen_kernel(__half* q, float* scales, __half* k, __half* v, float* o, int32_t*
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) divf_8_[i_] = divide(acc[((i_ & 7))], total_29[(((i_ >> 1) & 1))]);
             named_barrier_sync(group_2_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 108544 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), divf_8_, i_ * 2);
+            {
+                uint32_t to_ = memory + 108544;
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), divf_8_, i_ * 2);
+            }
             named_barrier_sync(group_2_barrier, 128);
-            float read_7[8];
-            const uint32_t read_7_at = memory + 108544;
+            float read_11[8];
+            const uint32_t read_11_at = memory + 108544;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_7, i_ * 2, read_7_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_11, i_ * 2, read_11_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_9[i_] = read_7[i_];
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_9[i_] = read_11[i_];
         }
         // store (tests/kernels/ttgir/chosen.sm90.ttgir:114:5)
         {

@@ -129,7 +129,8 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                 // cycle 0, stage 0: store stage.acc_47 to acc_47
                 {
                     float read_0[32];
-                    const uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -164,7 +165,8 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     // cycle 0, stage 0: store stage.acc_47 to acc_47
                     {
                         float read_0[32];
-                        const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -391,7 +393,8 @@ columns_kernel(__half* a, float* b, __half* c, int32_t M, int32_t N, int32_t K) 
                 // cycle 0, stage 0: store stage.acc_47 to acc_47
                 {
                     float read_0[32];
-                    const uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -426,7 +429,8 @@ columns_kernel(__half* a, float* b, __half* c, int32_t M, int32_t N, int32_t K) 
                     // cycle 0, stage 0: store stage.acc_47 to acc_47
                     {
                         float read_0[32];
-                        const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));

@@ -54,7 +54,8 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                 // cycle 0, stage 0: store stage.acc_47 to acc_47
                 {
                     int8_t read_0[32];
-                    const uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));
@@ -87,7 +88,8 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
                     // cycle 0, stage 0: store stage.acc_47 to acc_47
                     {
                         int8_t read_0[32];
-                        const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));
@@ -387,7 +389,8 @@ columns_kernel(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K)
                 // cycle 0, stage 0: store stage.acc_47 to acc_47
                 {
                     int8_t read_0[32];
-                    const uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    uint32_t read_0_at = channel_y_45.slot(count_y_45);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));
@@ -420,7 +423,8 @@ columns_kernel(__half* a, int8_t* b, __half* c, int32_t M, int32_t N, int32_t K)
                     // cycle 0, stage 0: store stage.acc_47 to acc_47
                     {
                         int8_t read_0[32];
-                        const uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        uint32_t read_0_at = channel_y_45.slot(count_y_45 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 1) & 1) * 8) * 1 / 64 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 / 64 * 4096 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 512 + (swizzle<64>(((thread.lane & 3) * 2) * 64 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 1 % 64) ^ swizzle<64>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 64 + (((i_ >> 1) & 1) * 8) * 1 % 64)));

@@ -140,7 +140,7 @@ columns_tma_kernel(const __grid_constant__ CUtensorMap map_y_45, const __grid_co
         {
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                if ((((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) < M) & ((n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_19[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_19[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+                if ((((m_2 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M) & ((n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_19[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_19[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
     if (warp_index() - 4 < 4) {
@@ -459,7 +459,7 @@ columns_kernel(__half* a, __nv_fp8_e4m3* b, __half* c, int32_t M, int32_t N, int
         {
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                if ((((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) < M) & ((n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_19[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_19[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+                if ((((m_2 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M) & ((n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((m_2 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (n_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_19[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_19[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
 }

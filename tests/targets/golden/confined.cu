@@ -158,7 +158,7 @@ confined_tma_kernel(const __grid_constant__ CUtensorMap map_x_39, __half* a, __h
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if ((((muli_1 + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) < M) & ((muli_3 + int32_t((thread.lane & 15))) < N))) *((c + (min((int64_t)((muli_1 + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2))), to_16) * to_19)) + (int64_t)(min((muli_3 + int32_t((thread.lane & 15))), last))) = f16_of(convert_layout_19[((i_ & 1)) / 2], ((i_ & 1)) % 2);
+                if ((((muli_1 + int32_t((0 & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) < M) & ((muli_3 + int32_t((thread.lane & 15))) < N))) *((c + (min((int64_t)((muli_1 + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2))), to_16) * to_19)) + (int64_t)(min((muli_3 + int32_t((thread.lane & 15))), last))) = f16_of(convert_layout_19[((i_ & 1)) / 2], ((i_ & 1)) % 2);
         }
     }
 }
@@ -314,7 +314,7 @@ confined_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         {
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                if ((((muli_1 + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) < M) & ((muli_3 + int32_t((thread.lane & 15))) < N))) *((c + (min((int64_t)((muli_1 + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2))), to_16) * to_19)) + (int64_t)(min((muli_3 + int32_t((thread.lane & 15))), last))) = f16_of(convert_layout_19[((i_ & 1)) / 2], ((i_ & 1)) % 2);
+                if ((((muli_1 + int32_t((0 & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2)) < M) & ((muli_3 + int32_t((thread.lane & 15))) < N))) *((c + (min((int64_t)((muli_1 + int32_t((i_ & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2))), to_16) * to_19)) + (int64_t)(min((muli_3 + int32_t((thread.lane & 15))), last))) = f16_of(convert_layout_19[((i_ & 1)) / 2], ((i_ & 1)) % 2);
         }
     }
 }

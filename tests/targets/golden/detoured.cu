@@ -272,7 +272,8 @@ detoured_tma_kernel(const __grid_constant__ CUtensorMap map_x_11, const __grid_c
                             store_shared(memory + 40960 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? v_p[2 * (p ^ 4)] : v_p[2 * p], thread.row % 2 ? v_p[2 * (p ^ 4) + 1] : v_p[2 * p + 1]);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
-                        const uint32_t read_5_at = memory + 40960;
+                        uint32_t read_5_at = memory + 40960;
+                        keep(read_5_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 7)) * 4 / 128 * 8192 + ((thread.lane & 7) * 8) * 4 / 128 * 8192 + ((((i_ * 4) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 4 % 128) ^ (((i_ * 4) & 7)) * 4 % 128));
@@ -366,7 +367,8 @@ detoured_tma_kernel(const __grid_constant__ CUtensorMap map_x_11, const __grid_c
                         store_shared(memory + 40960 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? v_p[2 * (p ^ 4)] : v_p[2 * p], thread.row % 2 ? v_p[2 * (p ^ 4) + 1] : v_p[2 * p + 1]);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
-                    const uint32_t read_5_at = memory + 40960;
+                    uint32_t read_5_at = memory + 40960;
+                    keep(read_5_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 7)) * 4 / 128 * 8192 + ((thread.lane & 7) * 8) * 4 / 128 * 8192 + ((((i_ * 4) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 4 % 128) ^ (((i_ * 4) & 7)) * 4 % 128));
@@ -432,7 +434,8 @@ detoured_tma_kernel(const __grid_constant__ CUtensorMap map_x_11, const __grid_c
                 stmatrix_x4(memory + 40960 + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_20_[j][0], truncf_20_[j][1], truncf_20_[j][2], truncf_20_[j][3]);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_8[16];
-            const uint32_t read_8_at = memory + 40960;
+            uint32_t read_8_at = memory + 40960;
+            keep(read_8_at);
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
                 load_elements<4>(read_8, i_ * 4, read_8_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -720,7 +723,8 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
                             store_shared(memory + 40960 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? v_p[2 * (p ^ 4)] : v_p[2 * p], thread.row % 2 ? v_p[2 * (p ^ 4) + 1] : v_p[2 * p + 1]);
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
-                        const uint32_t read_5_at = memory + 40960;
+                        uint32_t read_5_at = memory + 40960;
+                        keep(read_5_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 7)) * 4 / 128 * 8192 + ((thread.lane & 7) * 8) * 4 / 128 * 8192 + ((((i_ * 4) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 4 % 128) ^ (((i_ * 4) & 7)) * 4 % 128));
@@ -815,7 +819,8 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
                         store_shared(memory + 40960 + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32 ^ thread.row % 2 * 64), thread.row % 2 ? v_p[2 * (p ^ 4)] : v_p[2 * p], thread.row % 2 ? v_p[2 * (p ^ 4) + 1] : v_p[2 * p + 1]);
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
-                    const uint32_t read_5_at = memory + 40960;
+                    uint32_t read_5_at = memory + 40960;
+                    keep(read_5_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_5, i_ * 4, read_5_at + (((i_ * 4) & 7)) * 4 / 128 * 8192 + ((thread.lane & 7) * 8) * 4 / 128 * 8192 + ((((i_ * 4) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 4 % 128) ^ (((i_ * 4) & 7)) * 4 % 128));
@@ -882,7 +887,8 @@ detoured_kernel(__half* q, __half* k, __half* v, float* bias, __half* o, float* 
                 stmatrix_x4(memory + 40960 + j / 4 * 8192 + (swizzle<128>((thread.row - thread.lane / 4 + thread.lane % 16) * 128 + thread.lane / 16 * 16) ^ j % 4 * 32), truncf_20_[j][0], truncf_20_[j][1], truncf_20_[j][2], truncf_20_[j][3]);
             named_barrier_sync(group_1_barrier, 128);
             uint32_t read_8[16];
-            const uint32_t read_8_at = memory + 40960;
+            uint32_t read_8_at = memory + 40960;
+            keep(read_8_at);
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
                 load_elements<4>(read_8, i_ * 4, read_8_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 7) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 3) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));

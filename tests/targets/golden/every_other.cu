@@ -124,7 +124,8 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
                 // cycle 0, stage 0: store stage.twill_operand46 to twill_operand46
                 {
                     float read_0[32];
-                    const uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22);
+                    uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 / 128 * 8192 + ((thread.lane & 3) * 2) * 4 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 % 128));
@@ -134,7 +135,7 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
                     for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_twill_operand46.slot(count_twill_operand46) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);
+                        shared_at<float>(channel_twill_operand46.slot(count_twill_operand46) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = outLHS_[((i_ & 15))];
                 }
                 fence_async_shared();
                 channel_pairs_22.consumer_release(count_pairs_22);
@@ -157,7 +158,8 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
                     // cycle 0, stage 0: store stage.twill_operand46 to twill_operand46
                     {
                         float read_0[32];
-                        const uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22 + i);
+                        uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 / 128 * 8192 + ((thread.lane & 3) * 2) * 4 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 % 128));
@@ -167,7 +169,7 @@ every_other_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, const _
                         for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<float>(channel_twill_operand46.slot(count_twill_operand46 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);
+                            shared_at<float>(channel_twill_operand46.slot(count_twill_operand46 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = outLHS_[((i_ & 15))];
                     }
                     fence_async_shared();
                     wgmma_wait<0>();
@@ -360,7 +362,8 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                 // cycle 0, stage 0: store stage.twill_operand46 to twill_operand46
                 {
                     float read_0[32];
-                    const uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22);
+                    uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 / 128 * 8192 + ((thread.lane & 3) * 2) * 4 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 % 128));
@@ -369,7 +372,7 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                     for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_twill_operand46.slot(count_twill_operand46) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);
+                        shared_at<float>(channel_twill_operand46.slot(count_twill_operand46) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = outLHS_[((i_ & 15))];
                 }
                 fence_async_shared();
                 channel_pairs_22.consumer_release(count_pairs_22);
@@ -392,7 +395,8 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                     // cycle 0, stage 0: store stage.twill_operand46 to twill_operand46
                     {
                         float read_0[32];
-                        const uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22 + i);
+                        uint32_t read_0_at = channel_pairs_22.slot(count_pairs_22 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 / 128 * 8192 + ((thread.lane & 3) * 2) * 4 / 128 * 8192 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3) * 2) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 7) * 8) * 4 % 128));
@@ -401,7 +405,7 @@ every_other_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, float* a, f
                         for (int i_ = 0; i_ < 16; ++i_) outLHS_[i_] = read_0[((i_ & 15) * 2)];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<float>(channel_twill_operand46.slot(count_twill_operand46 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(outLHS_[((i_ & 15))]);
+                            shared_at<float>(channel_twill_operand46.slot(count_twill_operand46 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = outLHS_[((i_ & 15))];
                     }
                     fence_async_shared();
                     wgmma_wait<0>();

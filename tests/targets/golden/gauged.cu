@@ -103,9 +103,13 @@ gauged_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     float left_28_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) left_28_[i_] = (left_27[((i_ & 31))] * read_0[((i_ & 1))]);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_twill_operand52.slot(count_twill_operand52) + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = float(left_28_[((i_ & 31))]);
+                    {
+                        uint32_t to_ = channel_twill_operand52.slot(count_twill_operand52);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = left_28_[((i_ & 31))];
+                    }
                 }
                 fence_async_shared();
                 channel_right.consumer_release(count_right);
@@ -178,9 +182,13 @@ gauged_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         float left_28_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) left_28_[i_] = (left_27[((i_ & 31))] * read_0[((i_ & 1))]);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<float>(channel_twill_operand52.slot(count_twill_operand52 + i) + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = float(left_28_[((i_ & 31))]);
+                        {
+                            uint32_t to_ = channel_twill_operand52.slot(count_twill_operand52 + i);
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 32; ++i_)
+                                shared_at<float>(to_ + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = left_28_[((i_ & 31))];
+                        }
                     }
                     fence_async_shared();
                     channel_right.consumer_release(count_right + i);

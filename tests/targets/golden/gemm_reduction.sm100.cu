@@ -94,7 +94,8 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                 // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:65:19)
                 {
                     uint32_t read_0[16];
-                    const uint32_t read_0_at = channel_x_y.slot(count_x_y);
+                    uint32_t read_0_at = channel_x_y.slot(count_x_y);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -134,7 +135,8 @@ gemm_reduction_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __
                     // cycle 60, stage 0: ext.total_18 (examples/ttgir/gemm_reduction.sm100.ttgir:65:19)
                     {
                         uint32_t read_0[16];
-                        const uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
+                        uint32_t read_0_at = channel_x_y.slot(count_x_y + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));

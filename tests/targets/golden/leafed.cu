@@ -669,7 +669,7 @@ leafed_tma_kernel(const __grid_constant__ CUtensorMap map_x_24, int8_t* a, int8_
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_36_[i_] = shared_at<int32_t>(memory + 89088 + ((i_ & 1) + (thread.lane & 31) * 2 + (thread.warp & 3) * 64) * sizeof(int32_t));
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), convert_layout_36_, i_ * 2);
+                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t((0 & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), convert_layout_36_, i_ * 2);
         }
     }
 }
@@ -1397,7 +1397,7 @@ leafed_kernel(int8_t* a, int8_t* b, int32_t* c, int32_t* pages, int32_t M, int32
             for (int i_ = 0; i_ < 2; ++i_) convert_layout_36_[i_] = shared_at<int32_t>(memory + 89088 + ((i_ & 1) + (thread.lane & 31) * 2 + (thread.warp & 3) * 64) * sizeof(int32_t));
             #pragma unroll
             for (int i_ = 0; i_ < 1; ++i_)
-                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), convert_layout_36_, i_ * 2);
+                if ((((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) < M) & ((muli_3 + int32_t((0 & 1) + (thread.lane & 7) * 2)) < N))) store_neighbours<2>(((c + ((muli_1 + int32_t(((thread.lane >> 3) & 3) + (thread.warp & 3) * 4)) * N)) + (muli_3 + int32_t(((i_ * 2) & 1) + (thread.lane & 7) * 2))), convert_layout_36_, i_ * 2);
         }
     }
 }

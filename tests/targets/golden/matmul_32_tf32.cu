@@ -56,7 +56,8 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + (((i_ >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 7) * 4) * 4 % 128));
                     float read_5[32];
-                    const uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5);
+                    uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5);
+                    keep(read_5_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
@@ -82,7 +83,8 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + ((i_ & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + (((i_ >> 3) & 1) * 32) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 128 + ((thread.lane & 3)) * 4 % 128) ^ ((i_ & 7) * 4) * 4 % 128));
                         float read_5[32];
-                        const uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i);
+                        uint32_t read_5_at = channel_acc_4_acc_5.slot(count_acc_4_acc_5 + i);
+                        keep(read_5_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
@@ -106,10 +108,11 @@ matmul_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_con
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<float>(memory + 16384 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = float(acc_3[((i_ & 15))]);
+                shared_at<float>(memory + 16384 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = acc_3[((i_ & 15))];
             named_barrier_sync(group_1_barrier, 128);
             float read_5[16];
-            const uint32_t read_5_at = memory + 16384;
+            uint32_t read_5_at = memory + 16384;
+            keep(read_5_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));

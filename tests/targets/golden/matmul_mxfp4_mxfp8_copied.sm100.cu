@@ -100,7 +100,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_70.producer_commit(count_acc_70);
@@ -128,7 +128,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_70.producer_commit(count_acc_70 + i - 1);
@@ -143,7 +143,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + n - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + n - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_70.producer_commit(count_acc_70 + n - 1);
@@ -170,7 +170,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_70.producer_commit(count_acc_70 + i);
@@ -584,7 +584,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, in
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_70.producer_commit(count_acc_70);
@@ -612,7 +612,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, in
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_70.producer_commit(count_acc_70 + i - 1);
@@ -627,7 +627,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, in
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + n - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + n - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_70.producer_commit(count_acc_70 + n - 1);
@@ -654,7 +654,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, in
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_66[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_70.slot(count_acc_70 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_66[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_70.producer_commit(count_acc_70 + i);

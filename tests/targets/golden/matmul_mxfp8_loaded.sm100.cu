@@ -102,7 +102,7 @@ matmul_scaled_loaded_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_41.slot(count_acc_41) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_41.slot(count_acc_41) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_41.producer_commit(count_acc_41);
@@ -128,7 +128,7 @@ matmul_scaled_loaded_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_41.slot(count_acc_41 + i - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_41.slot(count_acc_41 + i - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_41.producer_commit(count_acc_41 + i - 1);
@@ -143,7 +143,7 @@ matmul_scaled_loaded_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_41.slot(count_acc_41 + n - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_41.slot(count_acc_41 + n - 1) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_41.producer_commit(count_acc_41 + n - 1);
@@ -170,7 +170,7 @@ matmul_scaled_loaded_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_41.slot(count_acc_41 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_41.slot(count_acc_41 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_41.producer_commit(count_acc_41 + i);

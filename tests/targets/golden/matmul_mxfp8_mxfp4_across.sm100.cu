@@ -252,7 +252,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_68.slot(count_acc_68) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_64[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_68.slot(count_acc_68) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_64[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_68.producer_commit(count_acc_68);
@@ -301,7 +301,7 @@ matmul_scaled_copied_tma_kernel(const __grid_constant__ CUtensorMap map_c_desc_3
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_68.slot(count_acc_68 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_64[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_68.slot(count_acc_68 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_64[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_68.producer_commit(count_acc_68 + i);
@@ -653,7 +653,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, __
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<int8_t>(channel_acc_68.slot(count_acc_68) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_64[((i_ & 7))]));
+                        shared_at<int8_t>(channel_acc_68.slot(count_acc_68) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_64[((i_ & 7))]);
                 }
                 fence_async_shared();
                 channel_acc_68.producer_commit(count_acc_68);
@@ -702,7 +702,7 @@ matmul_scaled_copied_kernel(const __grid_constant__ CUtensorMap map_c_desc_3, __
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<int8_t>(channel_acc_68.slot(count_acc_68 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_64[((i_ & 7))]));
+                            shared_at<int8_t>(channel_acc_68.slot(count_acc_68 + i) + ((((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) >> 5) & 3) * 4 + ((((i_ >> 2) & 1) * 32 + (thread.lane & 31) + ((thread.warp >> 2) & 1) * 64) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_64[((i_ & 7))]);
                     }
                     fence_async_shared();
                     channel_acc_68.producer_commit(count_acc_68 + i);

@@ -108,7 +108,7 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<int8_t>(channel_acc_39.slot(count_acc_39) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 15))]));
+                        shared_at<int8_t>(channel_acc_39.slot(count_acc_39) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 15))]);
                 }
                 fence_async_shared();
                 channel_acc_39.producer_commit(count_acc_39);
@@ -134,7 +134,7 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<int8_t>(channel_acc_39.slot(count_acc_39 + i - 1) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 15))]));
+                            shared_at<int8_t>(channel_acc_39.slot(count_acc_39 + i - 1) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 15))]);
                     }
                     fence_async_shared();
                     channel_acc_39.producer_commit(count_acc_39 + i - 1);
@@ -149,7 +149,7 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                 {
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<int8_t>(channel_acc_39.slot(count_acc_39 + n - 1) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 15))]));
+                        shared_at<int8_t>(channel_acc_39.slot(count_acc_39 + n - 1) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 15))]);
                 }
                 fence_async_shared();
                 channel_acc_39.producer_commit(count_acc_39 + n - 1);
@@ -176,7 +176,7 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     {
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<int8_t>(channel_acc_39.slot(count_acc_39 + i) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t((int8_t)(right_35[((i_ & 15))]));
+                            shared_at<int8_t>(channel_acc_39.slot(count_acc_39 + i) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = (int8_t)(right_35[((i_ & 15))]);
                     }
                     fence_async_shared();
                     channel_acc_39.producer_commit(count_acc_39 + i);
@@ -272,13 +272,14 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                 channel_local_alloc_23.producer_acquire(count_local_alloc_23);
                 {
                     int8_t read_0[64];
-                    const uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22);
+                    uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = int8_t((true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]));
+                        shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
                 }
                 fence_async_shared();
                 channel_local_alloc_23.producer_commit(count_local_alloc_23);
@@ -288,13 +289,14 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                 channel_local_alloc_23.producer_acquire(count_local_alloc_23 + 1);
                 {
                     int8_t read_0[64];
-                    const uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22 + 1);
+                    uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22 + 1);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
-                        shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + 1) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = int8_t((true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]));
+                        shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + 1) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
                 }
                 fence_async_shared();
                 channel_local_alloc_23.producer_commit(count_local_alloc_23 + 1);
@@ -305,13 +307,14 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     channel_local_alloc_23.producer_acquire(count_local_alloc_23 + i);
                     {
                         int8_t read_0[64];
-                        const uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22 + i);
+                        uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
-                            shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + i) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = int8_t((true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]));
+                            shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + i) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
                     }
                     fence_async_shared();
                     channel_local_alloc_23.producer_commit(count_local_alloc_23 + i);
@@ -324,13 +327,14 @@ matmul_scaled_turned_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, co
                     channel_local_alloc_23.producer_acquire(count_local_alloc_23 + i);
                     {
                         int8_t read_0[64];
-                        const uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22 + i);
+                        uint32_t read_0_at = channel_descriptor_load_22.slot(count_descriptor_load_22 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<int8_t>(read_0_at + (((i_ >> 2) & 3) * 32) * 1 / 128 * 8192 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 / 128 * 8192 + ((i_ & 3) + ((i_ >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 3) * 8) * 1 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 4) & 3) * 16) % 8 * 128 + (((i_ >> 2) & 3) * 32) * 1 % 128)));
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
-                            shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + i) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = int8_t((true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]));
+                            shared_at<int8_t>(channel_local_alloc_23.slot(count_local_alloc_23 + i) + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) / 128 * 16384 + swizzle<128>((((i_ >> 2) & 3) * 32 + (thread.lane & 7) + (thread.warp & 3) * 8) * 128 + (((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 / 8 * 16 + ((i_ & 3) + ((i_ >> 4) & 3) * 16 + ((thread.lane >> 3) & 3) * 4) * 1 % 8) % 128)) = (true ? read_0[((i_ & 63))] : read_0[((i_ & 63))]);
                     }
                     fence_async_shared();
                     channel_local_alloc_23.producer_commit(count_local_alloc_23 + i);

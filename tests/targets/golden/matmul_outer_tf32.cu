@@ -60,7 +60,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                 named_barrier_sync(group_1_barrier, 256);
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_acc_4.slot(count_acc_4);
+                    uint32_t read_0_at = channel_acc_4.slot(count_acc_4);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
@@ -76,7 +77,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                 named_barrier_sync(group_1_barrier, 256);
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_acc_7.slot(count_acc_7);
+                    uint32_t read_0_at = channel_acc_7.slot(count_acc_7);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
@@ -109,7 +111,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                     named_barrier_sync(group_1_barrier, 256);
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_acc_4.slot(count_acc_4 + i);
+                        uint32_t read_0_at = channel_acc_4.slot(count_acc_4 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
@@ -125,7 +128,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __gr
                     named_barrier_sync(group_1_barrier, 256);
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_acc_7.slot(count_acc_7 + i);
+                        uint32_t read_0_at = channel_acc_7.slot(count_acc_7 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));

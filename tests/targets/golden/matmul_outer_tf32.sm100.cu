@@ -76,7 +76,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                 channel_acc_12.producer_acquire(count_acc_12);
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_acc_11.slot(count_acc_11);
+                    uint32_t read_0_at = channel_acc_11.slot(count_acc_11);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
@@ -93,7 +94,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                 channel_acc_15.producer_acquire(count_acc_15);
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_acc_14.slot(count_acc_14);
+                    uint32_t read_0_at = channel_acc_14.slot(count_acc_14);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
@@ -113,7 +115,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                     channel_acc_12.producer_acquire(count_acc_12 + i);
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_acc_11.slot(count_acc_11 + i);
+                        uint32_t read_0_at = channel_acc_11.slot(count_acc_11 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));
@@ -130,7 +133,8 @@ matmul_outer_kernel(const __grid_constant__ CUtensorMap map_a_desc_1, const __gr
                     channel_acc_15.producer_acquire(count_acc_15 + i);
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_acc_14.slot(count_acc_14 + i);
+                        uint32_t read_0_at = channel_acc_14.slot(count_acc_14 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 2) & 1) * 64) * 4 / 128 * 4096 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 / 128 * 4096 + ((i_ & 3) + ((i_ >> 3) & 1) * 16) / 8 * 1024 + (swizzle<128>((((thread.lane >> 3) & 3) * 4) * 128 + ((thread.lane & 7) + (thread.warp & 7) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 3) + ((i_ >> 3) & 1) * 16) % 8 * 128 + (((i_ >> 2) & 1) * 64) * 4 % 128)));

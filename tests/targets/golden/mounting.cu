@@ -157,16 +157,20 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                     // cycle 35, stage 1: convert.13 (tests/kernels/ttgir/mounting.sm90.ttgir:66:13)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                        {
+                            uint32_t to_ = memory + 49152;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(to_ + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
-                        float read_4[64];
-                        const uint32_t read_4_at = memory + 49152;
+                        float read_8[64];
+                        const uint32_t read_8_at = memory + 49152;
                         #pragma unroll
                         for (int p = 0; p < 32; ++p)
-                            load_shared(read_4_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_4[2 * p], read_4[2 * p + 1]);
+                            load_shared(read_8_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_8[2 * p], read_8[2 * p + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_8[i_];
                     }
                     // cycle 189, stage 0: mul.x_31 (tests/kernels/ttgir/mounting.sm90.ttgir:62:15)
                     {
@@ -218,16 +222,20 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                 // cycle 35, stage 1: convert.13 (tests/kernels/ttgir/mounting.sm90.ttgir:66:13)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                    {
+                        uint32_t to_ = memory + 49152;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(to_ + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
-                    float read_4[64];
-                    const uint32_t read_4_at = memory + 49152;
+                    float read_8[64];
+                    const uint32_t read_8_at = memory + 49152;
                     #pragma unroll
                     for (int p = 0; p < 32; ++p)
-                        load_shared(read_4_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_4[2 * p], read_4[2 * p + 1]);
+                        load_shared(read_8_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_8[2 * p], read_8[2 * p + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_8[i_];
                 }
                 // cycle 597, stage 1: store.11 (tests/kernels/ttgir/mounting.sm90.ttgir:67:7)
                 {
@@ -399,16 +407,20 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                     // cycle 35, stage 1: convert.13 (tests/kernels/ttgir/mounting.sm90.ttgir:66:13)
                     {
                         named_barrier_sync(group_1_barrier, 128);
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                        {
+                            uint32_t to_ = memory + 49152;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(to_ + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
-                        float read_4[64];
-                        const uint32_t read_4_at = memory + 49152;
+                        float read_8[64];
+                        const uint32_t read_8_at = memory + 49152;
                         #pragma unroll
                         for (int p = 0; p < 32; ++p)
-                            load_shared(read_4_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_4[2 * p], read_4[2 * p + 1]);
+                            load_shared(read_8_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_8[2 * p], read_8[2 * p + 1]);
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_4[i_];
+                        for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_8[i_];
                     }
                     // cycle 189, stage 0: mul.x_31 (tests/kernels/ttgir/mounting.sm90.ttgir:62:15)
                     {
@@ -460,16 +472,20 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                 // cycle 35, stage 1: convert.13 (tests/kernels/ttgir/mounting.sm90.ttgir:66:13)
                 {
                     named_barrier_sync(group_1_barrier, 128);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 49152 + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                    {
+                        uint32_t to_ = memory + 49152;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(to_ + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) / 8 * 1024 + (swizzle<128>(((thread.warp & 3) * 4) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 3) + (((i_ * 4) >> 4) & 3) * 16) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)), dot_12, i_ * 4);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
-                    float read_4[64];
-                    const uint32_t read_4_at = memory + 49152;
+                    float read_8[64];
+                    const uint32_t read_8_at = memory + 49152;
                     #pragma unroll
                     for (int p = 0; p < 32; ++p)
-                        load_shared(read_4_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_4[2 * p], read_4[2 * p + 1]);
+                        load_shared(read_8_at + p / 8 * 8192 + p % 2 * 1024 + (swizzle<128>((thread.row) * 128 + thread.column * 4) ^ p / 2 % 4 * 32), read_8[2 * p], read_8[2 * p + 1]);
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_4[i_];
+                    for (int i_ = 0; i_ < 64; ++i_) convert_layout_13[i_] = read_8[i_];
                 }
                 // cycle 597, stage 1: store.11 (tests/kernels/ttgir/mounting.sm90.ttgir:67:7)
                 {

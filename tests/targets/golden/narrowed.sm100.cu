@@ -927,7 +927,8 @@ narrowed_kernel(const __grid_constant__ CUtensorMap map_q_desc, const __grid_con
             for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 139264 + (((i_ * 4) & 63)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 63)) * 4 % 128), acc_8_, i_ * 4);
             named_barrier_sync(group_1_barrier, 128);
             float read_6[64];
-            const uint32_t read_6_at = memory + 139264;
+            uint32_t read_6_at = memory + 139264;
+            keep(read_6_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 15) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));

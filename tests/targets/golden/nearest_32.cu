@@ -194,10 +194,11 @@ nearest_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<float>(memory + 36864 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = float(subf_28_[((i_ & 15))]);
+                shared_at<float>(memory + 36864 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = subf_28_[((i_ & 15))];
             named_barrier_sync(group_1_barrier, 128);
             float read_89[16];
-            const uint32_t read_89_at = memory + 36864;
+            uint32_t read_89_at = memory + 36864;
+            keep(read_89_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 read_89[i_] = shared_at<float>(read_89_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));

@@ -150,27 +150,32 @@ odd_columns_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_2, const _
                 // cycle 30, stage 0: put.acc_31 (tests/kernels/ttgir/odd_columns.sm100.ttgir:69:17)
                 {
                     float read_0[64];
-                    const uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29);
+                    uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 15) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
                     named_barrier_sync(group_1_barrier, 128);
-                    float written_6[32];
+                    float written_7[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) written_6[i_] = read_0[((i_ & 31) * 2 + 1)];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(memory + 212992 + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_6, i_ * 2);
+                    for (int i_ = 0; i_ < 32; ++i_) written_7[i_] = read_0[((i_ & 31) * 2 + 1)];
+                    {
+                        uint32_t to_ = memory + 212992;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_7, i_ * 2);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
-                    float read_12[32];
-                    const uint32_t read_12_at = memory + 212992;
+                    float read_17[32];
+                    const uint32_t read_17_at = memory + 212992;
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
+                        load_elements<4>(read_17, i_ * 4, read_17_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
                     #pragma unroll
                     for (int j_ = 0; j_ < 1; ++j_) {
                         float words_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_12[(((32 * j_ + i_) & 31))];
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_17[(((32 * j_ + i_) & 31))];
                         tensor_memory_store(tensor_memory + 64 + (thread.warp % 4 << 21) + 32 * j_, words_);
                     }
                     tensor_memory_wait_store();
@@ -196,27 +201,32 @@ odd_columns_tma_kernel(const __grid_constant__ CUtensorMap map_b_desc_2, const _
                     // cycle 30, stage 0: put.acc_31 (tests/kernels/ttgir/odd_columns.sm100.ttgir:69:17)
                     {
                         float read_0[64];
-                        const uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29 + i);
+                        uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 15) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
                         named_barrier_sync(group_1_barrier, 128);
-                        float written_6[32];
+                        float written_7[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) written_6[i_] = read_0[((i_ & 31) * 2 + 1)];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(memory + 212992 + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_6, i_ * 2);
+                        for (int i_ = 0; i_ < 32; ++i_) written_7[i_] = read_0[((i_ & 31) * 2 + 1)];
+                        {
+                            uint32_t to_ = memory + 212992;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_7, i_ * 2);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
-                        float read_12[32];
-                        const uint32_t read_12_at = memory + 212992;
+                        float read_17[32];
+                        const uint32_t read_17_at = memory + 212992;
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
+                            load_elements<4>(read_17, i_ * 4, read_17_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
                         #pragma unroll
                         for (int j_ = 0; j_ < 1; ++j_) {
                             float words_[32];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_12[(((32 * j_ + i_) & 31))];
+                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_17[(((32 * j_ + i_) & 31))];
                             tensor_memory_store(tensor_memory + 64 + (thread.warp % 4 << 21) + 32 * j_, words_);
                         }
                         tensor_memory_wait_store();
@@ -452,27 +462,32 @@ odd_columns_kernel(const __grid_constant__ CUtensorMap map_b_desc_2, const __gri
                 // cycle 30, stage 0: put.acc_31 (tests/kernels/ttgir/odd_columns.sm100.ttgir:69:17)
                 {
                     float read_0[64];
-                    const uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29);
+                    uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 15) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
                     named_barrier_sync(group_1_barrier, 128);
-                    float written_6[32];
+                    float written_7[32];
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) written_6[i_] = read_0[((i_ & 31) * 2 + 1)];
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(memory + 212992 + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_6, i_ * 2);
+                    for (int i_ = 0; i_ < 32; ++i_) written_7[i_] = read_0[((i_ & 31) * 2 + 1)];
+                    {
+                        uint32_t to_ = memory + 212992;
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_7, i_ * 2);
+                    }
                     named_barrier_sync(group_1_barrier, 128);
-                    float read_12[32];
-                    const uint32_t read_12_at = memory + 212992;
+                    float read_17[32];
+                    const uint32_t read_17_at = memory + 212992;
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
+                        load_elements<4>(read_17, i_ * 4, read_17_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
                     #pragma unroll
                     for (int j_ = 0; j_ < 1; ++j_) {
                         float words_[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_12[(((32 * j_ + i_) & 31))];
+                        for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_17[(((32 * j_ + i_) & 31))];
                         tensor_memory_store(tensor_memory + 64 + (thread.warp % 4 << 21) + 32 * j_, words_);
                     }
                     tensor_memory_wait_store();
@@ -498,27 +513,32 @@ odd_columns_kernel(const __grid_constant__ CUtensorMap map_b_desc_2, const __gri
                     // cycle 30, stage 0: put.acc_31 (tests/kernels/ttgir/odd_columns.sm100.ttgir:69:17)
                     {
                         float read_0[64];
-                        const uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29 + i);
+                        uint32_t read_0_at = channel_pairs_29.slot(count_pairs_29 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 15) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
                         named_barrier_sync(group_1_barrier, 128);
-                        float written_6[32];
+                        float written_7[32];
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) written_6[i_] = read_0[((i_ & 31) * 2 + 1)];
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(memory + 212992 + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_6, i_ * 2);
+                        for (int i_ = 0; i_ < 32; ++i_) written_7[i_] = read_0[((i_ & 31) * 2 + 1)];
+                        {
+                            uint32_t to_ = memory + 212992;
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 16; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1)) * 4 / 128 * 16384 + ((thread.lane & 15) * 2) * 4 / 128 * 16384 + ((((i_ * 2) >> 1) & 15) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 2) * 4 % 128) ^ (((i_ * 2) & 1)) * 4 % 128), written_7, i_ * 2);
+                        }
                         named_barrier_sync(group_1_barrier, 128);
-                        float read_12[32];
-                        const uint32_t read_12_at = memory + 212992;
+                        float read_17[32];
+                        const uint32_t read_17_at = memory + 212992;
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
+                            load_elements<4>(read_17, i_ * 4, read_17_at + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 31)) * 4 % 128));
                         #pragma unroll
                         for (int j_ = 0; j_ < 1; ++j_) {
                             float words_[32];
                             #pragma unroll
-                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_12[(((32 * j_ + i_) & 31))];
+                            for (int i_ = 0; i_ < 32; ++i_) words_[i_] = read_17[(((32 * j_ + i_) & 31))];
                             tensor_memory_store(tensor_memory + 64 + (thread.warp % 4 << 21) + 32 * j_, words_);
                         }
                         tensor_memory_wait_store();

@@ -133,7 +133,8 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                 // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                 {
                     float read_0[64];
-                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
@@ -152,7 +153,8 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                     {
                         float read_0[64];
-                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
@@ -166,10 +168,11 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26_age1[((i_ & 7))]);
+                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26_age1[((i_ & 7))];
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
-                        const uint32_t read_5_at = memory + 40960;
+                        uint32_t read_5_at = memory + 40960;
+                        keep(read_5_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
@@ -180,7 +183,8 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     // cycle 128, stage 1: dot.acc_31 (tests/kernels/ttgir/overturned.sm90.ttgir:59:17)
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
+                        uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
@@ -200,10 +204,11 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26[((i_ & 7))]);
+                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26[((i_ & 7))];
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
-                    const uint32_t read_5_at = memory + 40960;
+                    uint32_t read_5_at = memory + 40960;
+                    keep(read_5_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
@@ -214,7 +219,8 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
                 // cycle 128, stage 1: dot.acc_31 (tests/kernels/ttgir/overturned.sm90.ttgir:59:17)
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
+                    uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
@@ -236,10 +242,11 @@ overturned_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const __grid
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<float>(memory + 40960 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = float(acc_12[((i_ & 15))]);
+                shared_at<float>(memory + 40960 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = acc_12[((i_ & 15))];
             named_barrier_sync(group_1_barrier, 128);
             float read_5[16];
-            const uint32_t read_5_at = memory + 40960;
+            uint32_t read_5_at = memory + 40960;
+            keep(read_5_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -397,7 +404,8 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                 // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                 {
                     float read_0[64];
-                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 64; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
@@ -415,7 +423,8 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     // cycle 0, stage 0: dot.scores_26 (tests/kernels/ttgir/overturned.sm90.ttgir:54:20)
                     {
                         float read_0[64];
-                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 64; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 15) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 5) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128));
@@ -428,10 +437,11 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
-                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26_age1[((i_ & 7))]);
+                            shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26_age1[((i_ & 7))];
                         named_barrier_sync(group_1_barrier, 128);
                         float read_5[32];
-                        const uint32_t read_5_at = memory + 40960;
+                        uint32_t read_5_at = memory + 40960;
+                        keep(read_5_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
                             read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
@@ -442,7 +452,8 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     // cycle 128, stage 1: dot.acc_31 (tests/kernels/ttgir/overturned.sm90.ttgir:59:17)
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
+                        uint32_t read_0_at = channel_z_24.slot(count_z_24 + i - 1);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
@@ -461,10 +472,11 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
-                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = float(scores_26[((i_ & 7))]);
+                        shared_at<float>(memory + 40960 + (((i_ >> 1) & 3) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7)) * 4 / 128 * 4096 + ((i_ & 1)) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1)) % 8 * 128 + (((i_ >> 1) & 3) * 8) * 4 % 128))) = scores_26[((i_ & 7))];
                     named_barrier_sync(group_1_barrier, 128);
                     float read_5[32];
-                    const uint32_t read_5_at = memory + 40960;
+                    uint32_t read_5_at = memory + 40960;
+                    keep(read_5_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
                         read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 7) * 4) * 4 / 128 * 4096 + ((thread.lane & 3)) * 4 / 128 * 4096 + ((i_ & 1) * 8 + ((i_ >> 4) & 1) * 16) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128));
@@ -475,7 +487,8 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
                 // cycle 128, stage 1: dot.acc_31 (tests/kernels/ttgir/overturned.sm90.ttgir:59:17)
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
+                    uint32_t read_0_at = channel_z_24.slot(count_z_24 + n - 1);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 32) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 / 128 * 4096 + ((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 8) * 4 % 128) ^ swizzle<128>(((i_ & 1) * 4 + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 32) * 4 % 128)));
@@ -496,10 +509,11 @@ overturned_kernel(float* q, float* k, float* v, float* o, int32_t M, int32_t N) 
             named_barrier_sync(group_1_barrier, 128);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<float>(memory + 40960 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = float(acc_12[((i_ & 15))]);
+                shared_at<float>(memory + 40960 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7)) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 1) * 32) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 128 + (((thread.lane >> 2) & 7)) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 1) * 32) % 8 * 128 + (((i_ >> 1) & 1) * 8 + ((i_ >> 3) & 1) * 16) * 4 % 128))) = acc_12[((i_ & 15))];
             named_barrier_sync(group_1_barrier, 128);
             float read_5[16];
-            const uint32_t read_5_at = memory + 40960;
+            uint32_t read_5_at = memory + 40960;
+            keep(read_5_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 read_5[i_] = shared_at<float>(read_5_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 1) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 1) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));

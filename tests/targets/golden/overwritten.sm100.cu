@@ -102,7 +102,8 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 198656 + (((i_ * 4) & 31)) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 32) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 32) * 4 % 128) ^ (((i_ * 4) & 31)) * 4 % 128), s_21, i_ * 4);
                     named_barrier_sync(group_2_barrier, 128);
                     float read_4[32];
-                    const uint32_t read_4_at = memory + 198656;
+                    uint32_t read_4_at = memory + 198656;
+                    keep(read_4_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -116,7 +117,8 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                     for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 198656 + (((i_ * 4) & 31)) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 32) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 32) * 4 % 128) ^ (((i_ * 4) & 31)) * 4 % 128), t_29, i_ * 4);
                     named_barrier_sync(group_2_barrier, 128);
                     float read_4[32];
-                    const uint32_t read_4_at = memory + 198656;
+                    uint32_t read_4_at = memory + 198656;
+                    keep(read_4_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 8; ++i_)
                         load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -217,7 +219,8 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                         for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 198656 + (((i_ * 4) & 31)) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 32) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 32) * 4 % 128) ^ (((i_ * 4) & 31)) * 4 % 128), s_21, i_ * 4);
                         named_barrier_sync(group_2_barrier, 128);
                         float read_4[32];
-                        const uint32_t read_4_at = memory + 198656;
+                        uint32_t read_4_at = memory + 198656;
+                        keep(read_4_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -231,7 +234,8 @@ overwritten_kernel(const __grid_constant__ CUtensorMap map_a_desc_2, const __gri
                         for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 198656 + (((i_ * 4) & 31)) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 32) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 32) * 4 % 128) ^ (((i_ * 4) & 31)) * 4 % 128), t_29, i_ * 4);
                         named_barrier_sync(group_2_barrier, 128);
                         float read_4[32];
-                        const uint32_t read_4_at = memory + 198656;
+                        uint32_t read_4_at = memory + 198656;
+                        keep(read_4_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 8; ++i_)
                             load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 15) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));

@@ -217,7 +217,7 @@ packed_rows_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, __half* a, 
         {
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                if (((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) < M)) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_29[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_29[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+                if (((muli_1 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M)) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_29[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_29[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
     if (warp_index() - 4 < 4) {
@@ -526,7 +526,7 @@ packed_rows_kernel(__half* a, int32_t* b, __half* scales, __half* c, int32_t M, 
         {
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                if (((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) < M)) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_29[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_29[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+                if (((muli_1 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M)) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_29[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_29[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
     if (warp_index() - 4 < 4) {

@@ -2227,15 +2227,19 @@ paged_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, float* o, int
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_) divf_9_[i_] = divide(acc[((i_ & 7))], total_49[(((i_ >> 1) & 1))]);
             named_barrier_sync(group_3_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 88064 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), divf_9_, i_ * 2);
+            {
+                uint32_t to_ = memory + 88064;
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), divf_9_, i_ * 2);
+            }
             named_barrier_sync(group_3_barrier, 128);
-            float read_7[8];
-            const uint32_t read_7_at = memory + 88064;
+            float read_11[8];
+            const uint32_t read_11_at = memory + 88064;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_7, i_ * 2, read_7_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_11, i_ * 2, read_11_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_10[i_] = read_7[i_];
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_10[i_] = read_11[i_];
         }
         // store (tests/kernels/ttgir/paged.sm90.ttgir:184:5)
         {

@@ -113,8 +113,12 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
         // store stage.x_21 to x_21
         named_barrier_sync(group_1_barrier, 256);
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_x_21.slot(count_x_21) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_20, i_ * 4);
+            {
+                uint32_t to_ = channel_x_21.slot(count_x_21);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_20, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);
@@ -173,7 +177,8 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                         for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                         named_barrier_sync(group_1_barrier, 256);
                         uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 81920;
+                        uint32_t read_4_at = memory + 81920;
+                        keep(read_4_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
                             load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -205,7 +210,8 @@ panels_tma_kernel(const __grid_constant__ CUtensorMap map_y_40, __half* a, __hal
                     for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                     named_barrier_sync(group_1_barrier, 256);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 81920;
+                    uint32_t read_4_at = memory + 81920;
+                    keep(read_4_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
                         load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -365,8 +371,12 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
         // store stage.x_21 to x_21
         named_barrier_sync(group_1_barrier, 256);
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_x_21.slot(count_x_21) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_20, i_ * 4);
+            {
+                uint32_t to_ = channel_x_21.slot(count_x_21);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_20, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 256);
@@ -431,7 +441,8 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                         for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                         named_barrier_sync(group_1_barrier, 256);
                         uint32_t read_4[16];
-                        const uint32_t read_4_at = memory + 81920;
+                        uint32_t read_4_at = memory + 81920;
+                        keep(read_4_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
                             load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -463,7 +474,8 @@ panels_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N) {
                     for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(memory + 81920 + (((i_ * 8) & 31)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 2 % 128) ^ (((i_ * 8) & 31)) * 2 % 128), z_45, i_ * 4);
                     named_barrier_sync(group_1_barrier, 256);
                     uint32_t read_4[16];
-                    const uint32_t read_4_at = memory + 81920;
+                    uint32_t read_4_at = memory + 81920;
+                    keep(read_4_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
                         load_elements<4>(read_4, i_ * 4, read_4_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));

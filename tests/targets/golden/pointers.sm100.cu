@@ -83,7 +83,8 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_37, const __grid_c
             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_22_, i_ * 4);
             named_barrier_sync(group_2_barrier, 256);
             uint32_t read_9[32];
-            const uint32_t read_9_at = memory + 196608;
+            uint32_t read_9_at = memory + 196608;
+            keep(read_9_at);
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
                 load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 15) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -291,7 +292,8 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 2 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_22_, i_ * 4);
             named_barrier_sync(group_2_barrier, 256);
             uint32_t read_9[32];
-            const uint32_t read_9_at = memory + 196608;
+            uint32_t read_9_at = memory + 196608;
+            keep(read_9_at);
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
                 load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 15) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));

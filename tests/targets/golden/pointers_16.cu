@@ -91,7 +91,7 @@ pointers_tma_kernel(const __grid_constant__ CUtensorMap map_x_28, const __grid_c
         {
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                if ((((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) < M) & ((muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_28[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_28[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+                if ((((muli_1 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M) & ((muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_28[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_28[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
     if (warp_index() - 4 < 4) {
@@ -309,7 +309,7 @@ pointers_kernel(__half* a, __half* b, __half* c, int32_t M, int32_t N, int32_t K
         {
             #pragma unroll
             for (int i_ = 0; i_ < 4; ++i_)
-                if ((((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) < M) & ((muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_28[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_28[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
+                if ((((muli_1 + int32_t(thread.row % 16 + 8 * (0 / 2 % 2))) < M) & ((muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16)) < N))) store_pair<__half>(((c + ((muli_1 + int32_t(thread.row % 16 + 8 * ((2 * i_) / 2 % 2))) * N)) + (muli_6 + int32_t(thread.column + 8 * (((2 * i_) / 4 * 2 + (2 * i_) % 2) / 2) + ((2 * i_) / 4 * 2 + (2 * i_) % 2) % 2 + thread.row / 16 * 16))), f16_of(convert_layout_28[(2 * i_) / 8][(2 * i_) / 2 % 4], (2 * i_) % 2), f16_of(convert_layout_28[(2 * i_ + 1) / 8][(2 * i_ + 1) / 2 % 4], (2 * i_ + 1) % 2));
         }
     }
 }

@@ -388,9 +388,13 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                     uint32_t acc_74_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = multiply_bf16x2(halves(half_of(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2), half_of(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2)), halves(half_of(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2), half_of(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_)
-                        shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + ((i_ & 1) + ((i_ >> 1) & 31) * 4) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4) % 8 * 128))) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
+                    {
+                        uint32_t to_ = channel_acc_75.slot(count_acc_75);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 64; ++i_)
+                            shared_at<__nv_bfloat16>(to_ + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + ((i_ & 1) + ((i_ >> 1) & 31) * 4) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4) % 8 * 128))) = bf16_of(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2);
+                    }
                 }
                 fence_async_shared();
                 channel_x_35.consumer_wait(count_x_35);
@@ -516,9 +520,13 @@ quarters_kernel(int8_t* a, int8_t* b, int8_t* left, int8_t* right, __half* c, in
                         uint32_t acc_74_[32];
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) acc_74_[i_] = multiply_bf16x2(halves(half_of(acc_64[(((2 * i_) & 63)) / 2], (((2 * i_) & 63)) % 2), half_of(acc_64[(((2 * i_ + 1) & 63)) / 2], (((2 * i_ + 1) & 63)) % 2)), halves(half_of(acc_70[((((2 * i_) >> 4) & 3)) / 2], ((((2 * i_) >> 4) & 3)) % 2), half_of(acc_70[((((2 * i_ + 1) >> 4) & 3)) / 2], ((((2 * i_ + 1) >> 4) & 3)) % 2)));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_)
-                            shared_at<__nv_bfloat16>(channel_acc_75.slot(count_acc_75 + i) + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + ((i_ & 1) + ((i_ >> 1) & 31) * 4) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4) % 8 * 128))) = __nv_bfloat16(unpack_bf16(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2));
+                        {
+                            uint32_t to_ = channel_acc_75.slot(count_acc_75 + i);
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 64; ++i_)
+                                shared_at<__nv_bfloat16>(to_ + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 / 128 * 16384 + ((i_ & 1) + ((i_ >> 1) & 31) * 4) / 8 * 1024 + (swizzle<128>((((thread.warp >> 1) & 1) * 2) * 128 + ((thread.lane & 31) + (thread.warp & 1) * 32) * 2 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 1) & 31) * 4) % 8 * 128))) = bf16_of(acc_74_[((i_ & 63)) / 2], ((i_ & 63)) % 2);
+                        }
                     }
                     fence_async_shared();
                     channel_x_35.consumer_wait(count_x_35 + i);

@@ -775,15 +775,19 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         // convert_layout.12 (tests/kernels/ttgir/queries_16.sm90.ttgir:86:11)
         {
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 49152 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc, i_ * 2);
+            {
+                uint32_t to_ = memory + 49152;
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc, i_ * 2);
+            }
             named_barrier_sync(group_1_barrier, 128);
-            float read_4[8];
-            const uint32_t read_4_at = memory + 49152;
+            float read_8[8];
+            const uint32_t read_8_at = memory + 49152;
             #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_4, i_ * 2, read_4_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
+            for (int i_ = 0; i_ < 4; ++i_) load_elements<2>(read_8, i_ * 2, read_8_at + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 16) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 8) * 4 % 128));
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) convert_layout_12[i_] = read_4[i_];
+            for (int i_ = 0; i_ < 8; ++i_) convert_layout_12[i_] = read_8[i_];
         }
         // store (tests/kernels/ttgir/queries_16.sm90.ttgir:87:5)
         {

@@ -106,8 +106,12 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
         // store stage.x_18 to x_18
         named_barrier_sync(group_1_barrier, 128);
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_x_18.slot(count_x_18) + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 15) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_17, i_ * 4);
+            {
+                uint32_t to_ = channel_x_18.slot(count_x_18);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 15) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_17, i_ * 4);
+            }
         }
         fence_async_shared();
         named_barrier_sync(group_1_barrier, 128);
@@ -560,7 +564,8 @@ queries_kernel(const __grid_constant__ CUtensorMap map_k_desc, const __grid_cons
             for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 181248 + (((i_ * 4) & 63)) * 4 / 128 * 8192 + (((thread.lane >> 4) & 1) * 64) * 4 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 64) * 4 % 128) ^ (((i_ * 4) & 63)) * 4 % 128), acc_22_, i_ * 4);
             named_barrier_sync(group_1_barrier, 128);
             float read_6[64];
-            const uint32_t read_6_at = memory + 181248;
+            uint32_t read_6_at = memory + 181248;
+            keep(read_6_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 8192 + ((thread.lane & 31) * 4) * 4 / 128 * 8192 + ((((i_ * 4) >> 2) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 15) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));

@@ -83,8 +83,12 @@ queries_scaled_tma_kernel(const __grid_constant__ CUtensorMap map_y_48, const __
         // store stage.x_24 to x_24
         channel_x_24.producer_acquire(count_x_24);
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<16>(channel_x_24.slot(count_x_24) + (((i_ * 16) & 15)) * 1 / 128 * 16384 + ((thread.lane & 7) * 16) * 1 / 128 * 16384 + ((((i_ * 16) >> 4) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 16) * 1 % 128) ^ (((i_ * 16) & 15)) * 1 % 128), x_23, i_ * 16);
+            {
+                uint32_t to_ = channel_x_24.slot(count_x_24);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<16>(to_ + (((i_ * 16) & 15)) * 1 / 128 * 16384 + ((thread.lane & 7) * 16) * 1 / 128 * 16384 + ((((i_ * 16) >> 4) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 16) * 1 % 128) ^ (((i_ * 16) & 15)) * 1 % 128), x_23, i_ * 16);
+            }
         }
         fence_async_shared();
         channel_x_24.producer_commit(count_x_24);
@@ -93,7 +97,7 @@ queries_scaled_tma_kernel(const __grid_constant__ CUtensorMap map_y_48, const __
         {
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<int8_t>(channel_acc.slot(count_acc) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t(127);
+                shared_at<int8_t>(channel_acc.slot(count_acc) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = 127;
         }
         fence_async_shared();
         channel_acc.producer_commit(count_acc);
@@ -305,16 +309,21 @@ queries_scaled_tma_kernel(const __grid_constant__ CUtensorMap map_y_48, const __
             float acc_36_[128];
             tensor_memory_load_tile(acc_36_, tensor_memory + 352 + (thread.warp % 4 << 21));
             named_barrier_sync(group_2_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) store_elements<4>(memory + 152576 + (((i_ * 4) & 127)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 127)) * 4 % 128), acc_36_, i_ * 4);
+            {
+                uint32_t to_ = memory + 152576;
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) store_elements<4>(to_ + (((i_ * 4) & 127)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 127)) * 4 % 128), acc_36_, i_ * 4);
+            }
             named_barrier_sync(group_2_barrier, 128);
-            float read_6[128];
-            const uint32_t read_6_at = memory + 152576;
+            float read_10[128];
+            uint32_t read_10_at = memory + 152576;
+            keep(read_10_at);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 31) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 31) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));
+                load_elements<4>(read_10, i_ * 4, read_10_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 31) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 31) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) convert_layout_7[i_] = read_6[((i_ & 127))];
+            for (int i_ = 0; i_ < 128; ++i_) convert_layout_7[i_] = read_10[((i_ & 127))];
         }
         // store (tests/kernels/ttgir/queries_scaled.sm100.ttgir:109:5)
         {
@@ -701,8 +710,12 @@ queries_scaled_kernel(__nv_fp8_e4m3* q, __nv_fp8_e4m3* k, __nv_fp8_e4m3* v, int8
         // store stage.x_24 to x_24
         channel_x_24.producer_acquire(count_x_24);
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<16>(channel_x_24.slot(count_x_24) + (((i_ * 16) & 15)) * 1 / 128 * 16384 + ((thread.lane & 7) * 16) * 1 / 128 * 16384 + ((((i_ * 16) >> 4) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 16) * 1 % 128) ^ (((i_ * 16) & 15)) * 1 % 128), x_23, i_ * 16);
+            {
+                uint32_t to_ = channel_x_24.slot(count_x_24);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<16>(to_ + (((i_ * 16) & 15)) * 1 / 128 * 16384 + ((thread.lane & 7) * 16) * 1 / 128 * 16384 + ((((i_ * 16) >> 4) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 3) * 4) * 128 + ((thread.lane & 7) * 16) * 1 % 128) ^ (((i_ * 16) & 15)) * 1 % 128), x_23, i_ * 16);
+            }
         }
         fence_async_shared();
         channel_x_24.producer_commit(count_x_24);
@@ -711,7 +724,7 @@ queries_scaled_kernel(__nv_fp8_e4m3* q, __nv_fp8_e4m3* k, __nv_fp8_e4m3* v, int8
         {
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
-                shared_at<int8_t>(channel_acc.slot(count_acc) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = int8_t(127);
+                shared_at<int8_t>(channel_acc.slot(count_acc) + ((((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) >> 5) & 3) * 4 + ((((i_ >> 2) & 3) * 32 + (thread.lane & 31)) & 31) * 16 + (((i_ & 3)) & 3) * 1)) = 127;
         }
         fence_async_shared();
         channel_acc.producer_commit(count_acc);
@@ -923,16 +936,21 @@ queries_scaled_kernel(__nv_fp8_e4m3* q, __nv_fp8_e4m3* k, __nv_fp8_e4m3* v, int8
             float acc_36_[128];
             tensor_memory_load_tile(acc_36_, tensor_memory + 352 + (thread.warp % 4 << 21));
             named_barrier_sync(group_2_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 32; ++i_) store_elements<4>(memory + 152576 + (((i_ * 4) & 127)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 127)) * 4 % 128), acc_36_, i_ * 4);
+            {
+                uint32_t to_ = memory + 152576;
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 32; ++i_) store_elements<4>(to_ + (((i_ * 4) & 127)) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128) ^ (((i_ * 4) & 127)) * 4 % 128), acc_36_, i_ * 4);
+            }
             named_barrier_sync(group_2_barrier, 128);
-            float read_6[128];
-            const uint32_t read_6_at = memory + 152576;
+            float read_10[128];
+            uint32_t read_10_at = memory + 152576;
+            keep(read_10_at);
             #pragma unroll
             for (int i_ = 0; i_ < 32; ++i_)
-                load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 31) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 31) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));
+                load_elements<4>(read_10, i_ * 4, read_10_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 31) * 4) / 8 * 1024 + (swizzle<128>(((thread.warp & 3)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ swizzle<128>(((((i_ * 4) >> 2) & 31) * 4) % 8 * 128 + (((i_ * 4) & 3)) * 4 % 128)));
             #pragma unroll
-            for (int i_ = 0; i_ < 128; ++i_) convert_layout_7[i_] = read_6[((i_ & 127))];
+            for (int i_ = 0; i_ < 128; ++i_) convert_layout_7[i_] = read_10[((i_ & 127))];
         }
         // store (tests/kernels/ttgir/queries_scaled.sm100.ttgir:109:5)
         {

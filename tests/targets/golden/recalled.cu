@@ -127,9 +127,13 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                     float x_36_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) x_36_[i_] = unpack_bf16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_twill_operand66.slot(count_twill_operand66 + i) + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = float(x_36_[((i_ & 31))]);
+                    {
+                        uint32_t to_ = channel_twill_operand66.slot(count_twill_operand66 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = x_36_[((i_ & 31))];
+                    }
                 }
                 fence_async_shared();
                 channel_y_43.consumer_wait(count_y_43 + i);
@@ -143,16 +147,21 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                     float y_46_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_46_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_y_47.slot(count_y_47 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(y_46_[i_]);
+                    {
+                        uint32_t to_ = channel_y_47.slot(count_y_47 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = y_46_[i_];
+                    }
                 }
                 fence_async_shared();
                 channel_x_33.consumer_release(count_x_33 + i);
                 // cycle 284, stage 0: store stage.twill_operand77 to twill_operand77
                 {
                     uint32_t read_0[16];
-                    const uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
+                    uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (((2 * i_) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_) & 1) * 8) * 2 % 128))), shared_at<__nv_bfloat16>(read_0_at + (((2 * i_ + 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_ + 1) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_ + 1) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_ + 1) & 1) * 8) * 2 % 128))));
@@ -160,9 +169,13 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                     float y_45_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_45_[i_] = unpack_bf16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_twill_operand77.slot(count_twill_operand77 + i) + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = float(y_45_[((i_ & 31))]);
+                    {
+                        uint32_t to_ = channel_twill_operand77.slot(count_twill_operand77 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = y_45_[((i_ & 31))];
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
@@ -194,17 +207,25 @@ recalled_tma_kernel(const __grid_constant__ CUtensorMap map_x_33, const __grid_c
                     float z_53_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) z_53_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_z_54.slot(count_z_54 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(z_53_[i_]);
+                    {
+                        uint32_t to_ = channel_z_54.slot(count_z_54 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = z_53_[i_];
+                    }
                 }
                 fence_async_shared();
                 channel_z_52.consumer_release(count_z_52 + i);
                 // cycle 604, stage 0: store stage.state_20 to state_20
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_state_20.slot(count_state_20 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(state_19[i_]);
+                    {
+                        uint32_t to_ = channel_state_20.slot(count_state_20 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = state_19[i_];
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
@@ -440,9 +461,13 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                     float x_36_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) x_36_[i_] = unpack_bf16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_twill_operand66.slot(count_twill_operand66 + i) + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = float(x_36_[((i_ & 31))]);
+                    {
+                        uint32_t to_ = channel_twill_operand66.slot(count_twill_operand66 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = x_36_[((i_ & 31))];
+                    }
                 }
                 fence_async_shared();
                 channel_y_43.consumer_wait(count_y_43 + i);
@@ -455,25 +480,34 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                     float y_46_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_46_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_y_47.slot(count_y_47 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(y_46_[i_]);
+                    {
+                        uint32_t to_ = channel_y_47.slot(count_y_47 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 7) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 7) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = y_46_[i_];
+                    }
                 }
                 fence_async_shared();
                 channel_x_33.consumer_release(count_x_33 + i);
                 // cycle 284, stage 0: store stage.twill_operand77 to twill_operand77
                 {
                     uint32_t read_0[16];
-                    const uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
+                    uint32_t read_0_at = channel_y_43.slot(count_y_43 + i);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = pack_bf16(shared_at<__nv_bfloat16>(read_0_at + (((2 * i_) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_) & 1) * 8) * 2 % 128))), shared_at<__nv_bfloat16>(read_0_at + (((2 * i_ + 1) & 1) * 8) * 2 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 / 128 * 8192 + ((((2 * i_ + 1) >> 1) & 15) * 4) / 8 * 1024 + (swizzle<128>(((thread.lane & 3)) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 2 % 128) ^ swizzle<128>(((((2 * i_ + 1) >> 1) & 15) * 4) % 8 * 128 + (((2 * i_ + 1) & 1) * 8) * 2 % 128))));
                     float y_45_[32];
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) y_45_[i_] = unpack_bf16(read_0[((i_ & 31)) / 2], ((i_ & 31)) % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<float>(channel_twill_operand77.slot(count_twill_operand77 + i) + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = float(y_45_[((i_ & 31))]);
+                    {
+                        uint32_t to_ = channel_twill_operand77.slot(count_twill_operand77 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 32; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 15) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 15) * 4) * 4 % 128)) = y_45_[((i_ & 31))];
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);
@@ -504,17 +538,25 @@ recalled_kernel(__nv_bfloat16* q, __nv_bfloat16* k, __nv_bfloat16* v, __nv_bfloa
                     float z_53_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) z_53_[i_] = unpack_bf16(read_0[i_ / 8][i_ / 2 % 4], i_ % 2);
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_z_54.slot(count_z_54 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(z_53_[i_]);
+                    {
+                        uint32_t to_ = channel_z_54.slot(count_z_54 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = z_53_[i_];
+                    }
                 }
                 fence_async_shared();
                 channel_z_52.consumer_release(count_z_52 + i);
                 // cycle 604, stage 0: store stage.state_20 to state_20
                 {
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_state_20.slot(count_state_20 + i) + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = float(state_19[i_]);
+                    {
+                        uint32_t to_ = channel_state_20.slot(count_state_20 + i);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 16; ++i_)
+                            shared_at<float>(to_ + (((i_ >> 1) & 1) * 8) * 4 / 128 * 4096 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 4096 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128))) = state_19[i_];
+                    }
                 }
                 fence_async_shared();
                 named_barrier_sync(group_1_barrier, 128);

@@ -75,7 +75,8 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                 // cycle 0, stage 0: ext.27 (tests/kernels/ttgir/rotated.sm90.ttgir:56:13)
                 {
                     uint32_t read_0[16];
-                    const uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26);
+                    uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 4; ++i_)
                         load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -123,8 +124,12 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     uint32_t acc_21_[16];
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
-                    #pragma unroll
-                    for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), acc_21_, i_ * 4);
+                    {
+                        uint32_t to_ = channel_acc_25.slot(count_acc_25);
+                        keep(to_);
+                        #pragma unroll
+                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), acc_21_, i_ * 4);
+                    }
                 }
                 fence_async_shared();
                 for (int32_t i = 1; i < n; ++i) {
@@ -133,7 +138,8 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                     // cycle 0, stage 0: ext.27 (tests/kernels/ttgir/rotated.sm90.ttgir:56:13)
                     {
                         uint32_t read_0[16];
-                        const uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26 + i);
+                        uint32_t read_0_at = channel_descriptor_load_26.slot(count_descriptor_load_26 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 4; ++i_)
                             load_elements<4>(read_0, i_ * 4, read_0_at + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -197,8 +203,12 @@ rotated_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_co
                         uint32_t acc_21_[16];
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) acc_21_[i_] = pack_f16(((((2 * i_) & 1)) ? turned_18[((((2 * i_) >> 1) & 15))] : turned_15[((((2 * i_) >> 1) & 15))]), ((((2 * i_ + 1) & 1)) ? turned_18[((((2 * i_ + 1) >> 1) & 15))] : turned_15[((((2 * i_ + 1) >> 1) & 15))]));
-                        #pragma unroll
-                        for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(channel_acc_25.slot(count_acc_25 + i) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), acc_21_, i_ * 4);
+                        {
+                            uint32_t to_ = channel_acc_25.slot(count_acc_25 + i);
+                            keep(to_);
+                            #pragma unroll
+                            for (int i_ = 0; i_ < 4; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 7) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 3) * 32) * 128 + (swizzle<128>((((thread.lane >> 3) & 3) + (thread.warp & 7) * 4) * 128 + ((thread.lane & 7) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), acc_21_, i_ * 4);
+                        }
                     }
                     fence_async_shared();
                 }

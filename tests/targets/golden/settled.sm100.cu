@@ -90,7 +90,8 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_36, const __grid_co
             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 64) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_23_, i_ * 4);
             named_barrier_sync(group_2_barrier, 128);
             uint32_t read_12[32];
-            const uint32_t read_12_at = memory + 196608;
+            uint32_t read_12_at = memory + 196608;
+            keep(read_12_at);
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
                 load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 15) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -150,7 +151,8 @@ settled_tma_kernel(const __grid_constant__ CUtensorMap map_x_36, const __grid_co
             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 64) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_29_, i_ * 4);
             named_barrier_sync(group_2_barrier, 128);
             uint32_t read_9[32];
-            const uint32_t read_9_at = memory + 196608;
+            uint32_t read_9_at = memory + 196608;
+            keep(read_9_at);
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
                 load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 15) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -483,7 +485,8 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 64) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_23_, i_ * 4);
             named_barrier_sync(group_2_barrier, 128);
             uint32_t read_12[32];
-            const uint32_t read_12_at = memory + 196608;
+            uint32_t read_12_at = memory + 196608;
+            keep(read_12_at);
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
                 load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 15) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));
@@ -537,7 +540,8 @@ settled_kernel(__half* a, __half* b, __half* c, __half* o, int32_t M, int32_t N,
             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 196608 + (((i_ * 8) & 63)) * 2 / 128 * 8192 + (((thread.lane >> 4) & 1) * 64) * 2 / 128 * 8192 + (swizzle<128>(((thread.lane & 15) + (thread.warp & 3) * 16) * 128 + (((thread.lane >> 4) & 1) * 64) * 2 % 128) ^ (((i_ * 8) & 63)) * 2 % 128), truncf_29_, i_ * 4);
             named_barrier_sync(group_2_barrier, 128);
             uint32_t read_9[32];
-            const uint32_t read_9_at = memory + 196608;
+            uint32_t read_9_at = memory + 196608;
+            keep(read_9_at);
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
                 load_elements<4>(read_9, i_ * 4, read_9_at + (((i_ * 8) & 7)) * 2 / 128 * 8192 + ((thread.lane & 15) * 8) * 2 / 128 * 8192 + ((((i_ * 8) >> 3) & 7) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128));

@@ -162,7 +162,8 @@ spaced_tma_kernel(const __grid_constant__ CUtensorMap map_x_21, const __grid_con
                 // cycle 287, stage 0: dot.acc_40 (tests/kernels/ttgir/spaced.sm90.ttgir:80:17)
                 {
                     uint32_t read_0[32];
-                    const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
+                    uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 7) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 7) * 16) * 2 % 128));
@@ -370,7 +371,8 @@ spaced_kernel(__half* a, int8_t* b, __half* c, __half* scales, int32_t M, int32_
                 // cycle 287, stage 0: dot.acc_40 (tests/kernels/ttgir/spaced.sm90.ttgir:80:17)
                 {
                     uint32_t read_0[32];
-                    const uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
+                    uint32_t read_0_at = channel_x_21.slot(count_x_21 + i);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         load_elements<2>(read_0, i_ * 2, read_0_at + (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 7) * 16) * 2 / 128 * 2048 + ((thread.lane & 3) * 4) * 2 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 4) * 2 % 128) ^ (((i_ * 4) & 3) + (((i_ * 4) >> 3) & 7) * 16) * 2 % 128));

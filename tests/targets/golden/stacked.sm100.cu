@@ -57,8 +57,12 @@ stacked_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, __half* a, __ha
         // store stage.x_19 to x_19
         channel_x_19.producer_acquire(count_x_19);
         {
-            #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(channel_x_19.slot(count_x_19) + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 15) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_18, i_ * 4);
+            {
+                uint32_t to_ = channel_x_19.slot(count_x_19);
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(to_ + (((i_ * 8) & 7)) * 2 / 128 * 16384 + ((thread.lane & 15) * 8) * 2 / 128 * 16384 + ((((i_ * 8) >> 3) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 8) * 2 % 128) ^ (((i_ * 8) & 7)) * 2 % 128), x_18, i_ * 4);
+            }
         }
         fence_async_shared();
         channel_x_19.producer_commit(count_x_19);
@@ -94,7 +98,8 @@ stacked_kernel(const __grid_constant__ CUtensorMap map_b_desc_3, __half* a, __ha
             for (int i_ = 0; i_ < 8; ++i_) store_elements<4>(memory + 163840 + (((i_ * 4) & 31)) * 4 / 128 * 16384 + (((thread.warp >> 2) & 1) * 32) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 32) * 4 % 128) ^ (((i_ * 4) & 31)) * 4 % 128), acc_25_, i_ * 4);
             named_barrier_sync(group_2_barrier, 256);
             float read_6[32];
-            const uint32_t read_6_at = memory + 163840;
+            uint32_t read_6_at = memory + 163840;
+            keep(read_6_at);
             #pragma unroll
             for (int i_ = 0; i_ < 8; ++i_)
                 load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 15) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 7) * 16) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 7) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));

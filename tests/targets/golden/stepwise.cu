@@ -73,16 +73,20 @@ stepwise_tma_kernel(const __grid_constant__ CUtensorMap map_x_31, const __grid_c
                 for (int i_ = 0; i_ < 2; ++i_) load_neighbours<4>(factor_20, i_ * 4, ((g + (int32_t((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 64)) + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
             }
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 20480 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_23, i_ * 2);
+            {
+                uint32_t to_ = memory + 20480;
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_23, i_ * 2);
+            }
             named_barrier_sync(group_1_barrier, 128);
-            float read_8[8];
-            const uint32_t read_8_at = memory + 20480;
+            float read_12[8];
+            const uint32_t read_12_at = memory + 20480;
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                load_elements<4>(read_8, i_ * 4, read_8_at + (((i_ * 4) & 3)) * 4 / 128 * 2048 + ((thread.lane & 15) * 4) * 4 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
+                load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 4) & 3)) * 4 / 128 * 2048 + ((thread.lane & 15) * 4) * 4 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) acc_46_first53[i_] = read_8[((i_ & 7))];
+            for (int i_ = 0; i_ < 8; ++i_) acc_46_first53[i_] = read_12[((i_ & 7))];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46_first53[((i_ & 7))];
@@ -309,16 +313,20 @@ stepwise_kernel(__nv_bfloat16* a, __nv_bfloat16* b, __nv_bfloat16* rows, float* 
                 for (int i_ = 0; i_ < 2; ++i_) load_neighbours<4>(factor_20, i_ * 4, ((g + (int32_t((((i_ * 4) >> 2) & 1) * 8 + ((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 64)) + int32_t(((i_ * 4) & 3) + (thread.lane & 15) * 4)));
             }
             named_barrier_sync(group_1_barrier, 128);
-            #pragma unroll
-            for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(memory + 20480 + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_23, i_ * 2);
+            {
+                uint32_t to_ = memory + 20480;
+                keep(to_);
+                #pragma unroll
+                for (int i_ = 0; i_ < 4; ++i_) store_elements<2>(to_ + (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 / 128 * 2048 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 / 128 * 2048 + ((((i_ * 2) >> 1) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7)) * 128 + ((thread.lane & 3) * 2 + (thread.warp & 3) * 8) * 4 % 128) ^ (((i_ * 2) & 1) + (((i_ * 2) >> 2) & 1) * 32) * 4 % 128), acc_23, i_ * 2);
+            }
             named_barrier_sync(group_1_barrier, 128);
-            float read_8[8];
-            const uint32_t read_8_at = memory + 20480;
+            float read_12[8];
+            const uint32_t read_12_at = memory + 20480;
             #pragma unroll
             for (int i_ = 0; i_ < 2; ++i_)
-                load_elements<4>(read_8, i_ * 4, read_8_at + (((i_ * 4) & 3)) * 4 / 128 * 2048 + ((thread.lane & 15) * 4) * 4 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
+                load_elements<4>(read_12, i_ * 4, read_12_at + (((i_ * 4) & 3)) * 4 / 128 * 2048 + ((thread.lane & 15) * 4) * 4 / 128 * 2048 + ((((i_ * 4) >> 2) & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 4) & 1) + (thread.warp & 3) * 2) * 128 + ((thread.lane & 15) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
             #pragma unroll
-            for (int i_ = 0; i_ < 8; ++i_) acc_46_first53[i_] = read_8[((i_ & 7))];
+            for (int i_ = 0; i_ < 8; ++i_) acc_46_first53[i_] = read_12[((i_ & 7))];
         }
         #pragma unroll
         for (int i_ = 0; i_ < 8; ++i_) acc_23_v64[i_] = acc_46_first53[((i_ & 7))];

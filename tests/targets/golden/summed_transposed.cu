@@ -63,7 +63,8 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                 // cycle 0, stage 0: store stage.acc_27 to acc_27
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -79,7 +80,8 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                 // cycle 64, stage 0: mul.total_29 (tests/kernels/ttgir/summed_transposed.sm90.ttgir:77:19)
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -125,7 +127,8 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                     // cycle 0, stage 0: store stage.acc_27 to acc_27
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -141,7 +144,8 @@ summed_transposed_tma_kernel(const __grid_constant__ CUtensorMap map_y_20, const
                     // cycle 64, stage 0: mul.total_29 (tests/kernels/ttgir/summed_transposed.sm90.ttgir:77:19)
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -464,7 +468,8 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                 // cycle 0, stage 0: store stage.acc_27 to acc_27
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -479,7 +484,8 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                 // cycle 64, stage 0: mul.total_29 (tests/kernels/ttgir/summed_transposed.sm90.ttgir:77:19)
                 {
                     float read_0[16];
-                    const uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    uint32_t read_0_at = channel_y_20.slot(count_y_20);
+                    keep(read_0_at);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -525,7 +531,8 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                     // cycle 0, stage 0: store stage.acc_27 to acc_27
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));
@@ -540,7 +547,8 @@ summed_transposed_kernel(__half* a, float* b, float* c, float* sums, int32_t M, 
                     // cycle 64, stage 0: mul.total_29 (tests/kernels/ttgir/summed_transposed.sm90.ttgir:77:19)
                     {
                         float read_0[16];
-                        const uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        uint32_t read_0_at = channel_y_20.slot(count_y_20 + i);
+                        keep(read_0_at);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             read_0[i_] = shared_at<float>(read_0_at + (((i_ >> 1) & 1) * 8) * 4 / 128 * 8192 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 / 128 * 8192 + ((i_ & 1) + ((i_ >> 2) & 3) * 8) / 8 * 1024 + (swizzle<128>(((thread.lane & 3) * 2 + ((thread.warp >> 2) & 1) * 32) * 128 + (((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 4 % 128) ^ swizzle<128>(((i_ & 1) + ((i_ >> 2) & 3) * 8) % 8 * 128 + (((i_ >> 1) & 1) * 8) * 4 % 128)));

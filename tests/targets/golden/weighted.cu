@@ -168,7 +168,7 @@ weighted_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_c
                     for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_6[(((i_ >> 1) & 7))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_twill_operand51.slot(count_twill_operand51) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(x_25_[((i_ & 15))]);
+                        shared_at<float>(channel_twill_operand51.slot(count_twill_operand51) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];
                 }
                 fence_async_shared();
                 channel_x_16.consumer_release(count_x_16);
@@ -208,7 +208,7 @@ weighted_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_c
                         for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_6[(((i_ >> 1) & 7))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<float>(channel_twill_operand51.slot(count_twill_operand51 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(x_25_[((i_ & 15))]);
+                            shared_at<float>(channel_twill_operand51.slot(count_twill_operand51 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];
                     }
                     fence_async_shared();
                     wgmma_wait<0>();
@@ -439,7 +439,7 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                     for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_5[(((i_ >> 1) & 7))]);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
-                        shared_at<float>(channel_twill_operand51.slot(count_twill_operand51) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(x_25_[((i_ & 15))]);
+                        shared_at<float>(channel_twill_operand51.slot(count_twill_operand51) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];
                 }
                 fence_async_shared();
                 channel_x_16.consumer_release(count_x_16);
@@ -479,7 +479,7 @@ weighted_kernel(float* a, float* b, float* v, float* c, int32_t M, int32_t N, in
                         for (int i_ = 0; i_ < 16; ++i_) x_25_[i_] = (read_0[((i_ & 15))] * read_5[(((i_ >> 1) & 7))]);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
-                            shared_at<float>(channel_twill_operand51.slot(count_twill_operand51 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = float(x_25_[((i_ & 15))]);
+                            shared_at<float>(channel_twill_operand51.slot(count_twill_operand51 + i) + (((i_ >> 1) & 7) * 4) * 4 / 128 * 8192 + ((thread.lane & 3)) * 4 / 128 * 8192 + ((i_ & 1) * 8) * 128 + (swizzle<128>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 128 + ((thread.lane & 3)) * 4 % 128) ^ (((i_ >> 1) & 7) * 4) * 4 % 128)) = x_25_[((i_ & 15))];
                     }
                     fence_async_shared();
                     wgmma_wait<0>();

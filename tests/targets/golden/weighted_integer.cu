@@ -183,7 +183,7 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                     await_reads(read_4);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_)
-                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]));
+                        shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]);
                 }
                 fence_async_shared();
                 channel_x_16.consumer_release(count_x_16);
@@ -217,7 +217,7 @@ weighted_kernel(int8_t* a, int8_t* b, int8_t* v, int32_t* c, int32_t M, int32_t 
                         await_reads(read_4);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_)
-                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]));
+                            shared_at<int8_t>(channel_twill_operand50.slot(count_twill_operand50 + i) + ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 / 64 * 4096 + ((thread.lane & 3) * 2) * 1 / 64 * 4096 + (((i_ >> 1) & 1) * 8) * 64 + (swizzle<64>((((thread.lane >> 2) & 7) + (thread.warp & 3) * 16) * 64 + ((thread.lane & 3) * 2) * 1 % 64) ^ ((i_ & 1) + ((i_ >> 2) & 7) * 8) * 1 % 64)) = int8_t(read_0[i_] * read_4[i_ / 4 * 2 + i_ % 2]);
                     }
                     fence_async_shared();
                     channel_x_16.consumer_release(count_x_16 + i);

@@ -83,7 +83,8 @@ wrapped_tma_kernel(const __grid_constant__ CUtensorMap map_x_38, const __grid_co
             for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 163840 + (((i_ * 4) & 63)) * 4 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 4 % 128) ^ (((i_ * 4) & 63)) * 4 % 128), acc_28_, i_ * 4);
             named_barrier_sync(group_2_barrier, 256);
             float read_6[64];
-            const uint32_t read_6_at = memory + 163840;
+            uint32_t read_6_at = memory + 163840;
+            keep(read_6_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 15) * 8) * 128 + (swizzle<128>(((thread.warp & 7)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));
@@ -304,7 +305,8 @@ wrapped_kernel(__nv_fp8_e4m3* a, __nv_fp8_e4m3* b, float* c, int32_t M, int32_t 
             for (int i_ = 0; i_ < 16; ++i_) store_elements<4>(memory + 163840 + (((i_ * 4) & 63)) * 4 / 128 * 16384 + (((thread.warp >> 2) & 1) * 64) * 4 / 128 * 16384 + (swizzle<128>(((thread.lane & 31) + (thread.warp & 3) * 32) * 128 + (((thread.warp >> 2) & 1) * 64) * 4 % 128) ^ (((i_ * 4) & 63)) * 4 % 128), acc_28_, i_ * 4);
             named_barrier_sync(group_2_barrier, 256);
             float read_6[64];
-            const uint32_t read_6_at = memory + 163840;
+            uint32_t read_6_at = memory + 163840;
+            keep(read_6_at);
             #pragma unroll
             for (int i_ = 0; i_ < 16; ++i_)
                 load_elements<4>(read_6, i_ * 4, read_6_at + (((i_ * 4) & 3)) * 4 / 128 * 16384 + ((thread.lane & 31) * 4) * 4 / 128 * 16384 + ((((i_ * 4) >> 2) & 15) * 8) * 128 + (swizzle<128>(((thread.warp & 7)) * 128 + ((thread.lane & 31) * 4) * 4 % 128) ^ (((i_ * 4) & 3)) * 4 % 128));

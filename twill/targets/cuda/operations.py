@@ -5,6 +5,7 @@ Takes a `Scope` and an `Op`. Elementwise operations take their expression from t
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from twill.ir.loop import Op, Tensor, Value
 from twill.ir.program import Program
@@ -40,6 +41,7 @@ from twill.targets.cuda.register_tiles import (
     AnyPoint,
     Elements,
     Held,
+    Point,
     as_stored,
     cast,
     declaration,
@@ -49,7 +51,7 @@ from twill.targets.cuda.register_tiles import (
     packed,
     point,
 )
-from twill.targets.cuda.scope import Scope
+from twill.targets.cuda.scope import Scope, equal_comparisons
 from twill.targets.cuda.shared_tiles import UNROLL
 from twill.targets.cuda.stores import uniform, vector_load, vector_store
 from twill.targets.cuda.through_shared import convert
@@ -106,7 +108,7 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
         return short or expressions(op, given, index=index)[position] or ""
 
     if element(type) not in BITS:
-        return elements
+        return _of_first(elements) if result.id in equal_comparisons(scope.program.function) else elements
     if 1 in type.shape or scope.narrow:
         return lambda point: number(type, cast(type, elements(point)))
     if divisions.by_rows(scope, op):
@@ -116,6 +118,15 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
     else:
         found = paired(op, operands, elements, scope.fused, floats=scope.float_pairs)
     return found if result.id in scope.fused else scope.kept(result, found)
+
+
+def _of_first(elements: Elements) -> Elements:
+    """A tile whose elements are equal: a thread computes the first one of those that it meets."""
+
+    def first(one: AnyPoint) -> str:
+        return elements(replace(one, register="0") if isinstance(one, Point) else replace(one, step="0"))
+
+    return first
 
 
 def _divided(

@@ -248,10 +248,14 @@ def together(pack: str, low: str, high: str) -> str:
 
 
 def cast(type: Type, text: str) -> str:
-    """The inverse of `number`: as it is stored. What is read from shared memory so is not converted."""
+    """The inverse of `number`: as it is stored. What is read from shared memory so, or a word holds, is not
+    converted."""
     dtype = type.dtype if isinstance(type, Tensor) else type
     if not isinstance(dtype, Scalar) or dtype.name not in PACK:
         return text
+    pack = PACK[dtype.name]
+    if pack in OF_WORD and (half := argument(f"un{pack}", text)) is not None:
+        return f"{OF_WORD[pack]}({half})"
     kind = c_type(type)
     read = argument("float", text) or ""
     return read if argument(f"shared_at<{kind}>", read) is not None else f"{kind}({text})"

@@ -72,6 +72,20 @@ def equal_loads(function: Function) -> frozenset[int]:
     return frozenset(op.result.id for op in loads if all_equal(analysis, op))
 
 
+@cache
+def equal_comparisons(function: Function) -> frozenset[int]:
+    """The tiles of truth values, by value id, of comparisons that have one result for all elements: whether
+    numbers from a multiple of a tile's size on are below another multiple, for instance."""
+    analysis = AxisAnalysis(function)
+
+    def equal(tile: Value) -> bool:
+        runs, shape = analysis.of(tile).constancy, tile.type.shape if isinstance(tile.type, Tensor) else (0,)
+        return min(shape) > 0 and all(run % size == 0 for run, size in zip(runs, shape, strict=True))
+
+    comparisons = (op for op in function.walk() if role(op) == "compare")
+    return frozenset(op.result.id for op in comparisons if equal(op.result))
+
+
 def tensor_address(program: Program, location: TensorMemory) -> str:
     """The address of a tile in tensor memory."""
     tile = next(tile for tile in program.tensor_memory if tile.id == location.tile)

@@ -1,13 +1,16 @@
 """Tiles in registers, written to shared memory by the threads that hold them; gives C."""
 
+from twill.ir.loop import Tensor, Type
+from twill.ops.c import c_type
 from twill.targets.cuda.bank_conflicts import Exchange, exchange
 from twill.targets.cuda.fragments import Fragment
 from twill.targets.cuda.linear_tiles import Point as LinearPoint
 from twill.targets.cuda.linear_tiles import Spread
-from twill.targets.cuda.register_tiles import Elements, Held, point
+from twill.targets.cuda.register_tiles import Elements, Held, as_stored, point
 from twill.targets.cuda.shared_tiles import (
     UNROLL,
     Shared,
+    base,
     bases_of,
     byte_of,
     contiguous,
@@ -18,6 +21,7 @@ from twill.targets.cuda.shared_tiles import (
     neighbours,
     owned,
     pair_place,
+    places_again,
     tile_row,
     unrolled,
 )
@@ -90,36 +94,43 @@ def _column_group(form: Spread) -> str:
     return "(thread.warp / 4 * 2 + thread.lane / 16)" if halves else "thread.warp / 4"
 
 
-def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: str) -> list[str]:
-    """Write a tile one by one, each element where it belongs; `kind` is the C type of an element."""
+def scattered(elements: Elements, form: Fragment | Spread, tile: Shared, kind: Tensor) -> list[str]:
+    """Write a tile of a type one by one, each element where it belongs."""
     one = point(form, "i_")
     bases = form if isinstance(form, Spread) else bases_of(form)
     if bases and isinstance(elements, Held) and elements.layout == form and not tile.places:
         many = bases.neighbours(contiguous(bases, tile), 16 * 8 // tile.bits // tile.room)
         if many > 1:
-            address = f"{tile.address} + {element_place(tile, bases.point(f'(i_ * {many})'))}"
+            address = f"to_ + {element_place(tile, bases.point(f'(i_ * {many})'))}"
             words = many // 2 if elements.pack else many
             source, first = elements.name, f"i_ * {words}"
             if elements.pack and isinstance(form, Fragment):
                 source, first = f"{elements.name}[i_ / 4]", "i_ % 4"
             store = f"store_elements<{words}>({address}, {source}, {first});"
-            return [UNROLL, f"for (int i_ = 0; i_ < {form.registers // many}; ++i_) {store}"]
+            count = form.registers // many
+            lines = [UNROLL, f"for (int i_ = 0; i_ < {count}; ++i_) {store}"]
+            return _to(tile, lines, again=places_again(tile, bases.point(), count))
     if bases:
         place = element_place(tile, bases.point("i_"))
     else:
         assert isinstance(form, Fragment)
         place = byte_of(tile, *coordinates(form, "i_"))
-    address = f"{tile.address} + {place}"
-    return [
-        unrolled(form),
-        f"for (int i_ = 0; i_ < {form.registers}; ++i_)",
-        f"    {owned(form, 'i_')}shared_at<{kind}>({address}) = {kind}({elements(one)});",
-    ]
+    write = f"shared_at<{c_type(kind)}>(to_ + {place}) = {as_stored(kind, elements, one)};"
+    loop = f"for (int i_ = 0; i_ < {form.registers}; ++i_)"
+    again = bases is not None and places_again(tile, bases.point(), form.registers)
+    return _to(tile, [unrolled(form), loop, f"    {owned(form, 'i_')}{write}"], again=again)
 
 
-def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
-    """Write part number `part` of the columns of a tile in registers, as many as `tile` has, one by one;
-    `kind` is the C type of an element."""
+def _to(tile: Shared, accesses: list[str], *, again: bool) -> list[str]:
+    """Accesses to a tile whose address is `to_`, in a variable of its own where `places_again`."""
+    if again:
+        return ["{", *(f"    {line}" for line in (*base("to_", tile.address), *accesses)), "}"]
+    return [line.replace("(to_ + ", f"({tile.address} + ") for line in accesses]
+
+
+def picked(source: Held, tile: Shared, part: int, kind: Type) -> list[str]:
+    """Write part number `part` of the columns of a tile of a type in registers, as many as `tile` has, one by
+    one."""
     form = source.layout
     one = point(form, "i_")
     if isinstance(one, LinearPoint):
@@ -129,7 +140,8 @@ def picked(source: Held, tile: Shared, part: int, kind: str) -> list[str]:
     whole = form.shape[-1] == tile.columns
     inside = column if whole else f"({column} % {tile.columns})"
     chosen = "" if whole else f"if ({column} / {tile.columns} == {part}) "
-    written = f"shared_at<{kind}>({tile.address} + {byte_of(tile, row, inside)}) = {kind}({source(one)});"
+    place = f"{tile.address} + {byte_of(tile, row, inside)}"
+    written = f"shared_at<{c_type(kind)}>({place}) = {as_stored(kind, source, one)};"
     return [unrolled(form), f"for (int i_ = 0; i_ < {form.registers}; ++i_) {chosen}{written}"]
 
 

@@ -190,12 +190,46 @@ def loaded(type: Tensor, tile: Shared, name: str) -> tuple[list[str], Held]:
     """Read a tile into registers: by matrices or pairs where these are whole lines of the pattern."""
     if literal(type):
         return _loaded_one_by_one(type, tile, name)
-    form = layout(type)
-    lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
+    form, first = layout(type), declaration(type, name)
+    at, known = f"{name}_at", f"const uint32_t {name}_at = {tile.address};"
     try:
-        return [*lines, *_whole(type, form, tile, name)], held(name, type)
+        return [first, known, UNROLL, *_whole(type, form, tile, name)], held(name, type)
     except ValueError:
-        return [*lines, *_elements(type, form, tile, name)], held(name, type)
+        read = _elements(type, form, tile, name)
+        begin = base(at, tile.address) if _one_place_again(type, form, tile) else [known]
+        return [first, *begin, UNROLL, *read], held(name, type)
+
+
+def base(name: str, address: str) -> list[str]:
+    """The variable of a tile's address where `places_again`. The compiler is not to know that it is a
+    multiple of the swizzle pattern: it would join it with what is flipped in a logic operation for each
+    access. (Products of 4-bit weights: 32 of these for 32 elements of a thread, 2 without.)"""
+    return [f"uint32_t {name} = {address};", f"keep({name});"]
+
+
+def places_again(tile: Shared, one: LinearPoint, accesses: int) -> bool:
+    """Whether most of the accesses to a thread's elements flip bits of its place as another one does, and
+    differ from that in an offset which is known (`element_place`)."""
+    one = one.lines()
+    if tile.places or tile.padded or _overlap(*one.parts()):
+        return False
+    moving = one.register[len(one.register) - (accesses - 1).bit_length() :]
+    return 2 << sum(_flips(tile, vector) for vector in moving) < accesses
+
+
+def _flips(tile: Shared, vector: tuple[int, ...]) -> bool:
+    """Whether a bit of a register's number flips bits of a place, besides what it adds."""
+    row, column = reversed(vector) if tile.transposed else vector
+    return bool(row % PATTERN or column * tile.bits // 8 % tile.width)
+
+
+def _one_place_again(type: Tensor, form: Fragment, tile: Shared) -> bool:
+    """The same of elements that are accessed one by one, or in pairs."""
+    bases = bases_of(form)
+    if bases is None or (packed(type) and matrix_rows(bases, tile) is not None):
+        return False
+    many = 2 if packed(type) or bases.neighbours(contiguous(bases, tile), 2) == 2 else 1
+    return places_again(tile, bases.point(), form.registers // many)
 
 
 def _whole(type: Tensor, form: Fragment, tile: Shared, name: str) -> list[str]:
@@ -278,20 +312,22 @@ def _loaded_one_by_one(type: Tensor, tile: Shared, name: str) -> tuple[list[str]
         return [*lines, loop], held(name, type)
     many = form.neighbours(contiguous(form, tile), 16 * 8 // tile.bits)
     one = form.point(f"(i_ * {many})") if many > 1 else form.point()
-    lines = [declaration(type, name), f"const uint32_t {name}_at = {tile.address};", UNROLL]
-    lines.append(f"for (int i_ = 0; i_ < {form.registers // many}; ++i_)")
     address = f"{name}_at + {element_place(tile, one)}"
-    found, kind = held(name, type), c_type(type)
+    found, kind, count = held(name, type), c_type(type), form.registers // many
     if many > 1:
         words = many // 2 if found.pack else many
-        return [*lines, f"    load_elements<{words}>({name}, i_ * {words}, {address});"], found
-    if found.pack:
+        read = f"load_elements<{words}>({name}, i_ * {words}, {address});"
+    elif found.pack:
         pair = (form.point(f"({plus('2 * i_', half)})") for half in (0, 1))
         places = (f"{name}_at + {element_place(tile, at)}" for at in pair)
         low, high = (f"shared_at<{kind}>({place})" for place in places)
-        lines[-1] = f"for (int i_ = 0; i_ < {form.registers // 2}; ++i_)"
-        return [*lines, f"    {name}[i_] = {together(found.pack, low, high)};"], found
-    return [*lines, f"    {name}[i_] = shared_at<{kind}>({address});"], found
+        read, count = f"{name}[i_] = {together(found.pack, low, high)};", form.registers // 2
+    else:
+        read = f"{name}[i_] = shared_at<{kind}>({address});"
+    again = places_again(tile, form.point(), count)
+    begin = base(f"{name}_at", tile.address) if again else [f"const uint32_t {name}_at = {tile.address};"]
+    loop = f"for (int i_ = 0; i_ < {count}; ++i_)"
+    return [declaration(type, name), *begin, UNROLL, loop, f"    {read}"], found
 
 
 def contiguous(form: Spread, tile: Shared) -> int:
@@ -347,12 +383,16 @@ def element_place(tile: Shared, one: LinearPoint) -> str:
     if tile.places or tile.padded:
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     registers, threads = one.parts()
-    own, other = ([part.span(axis) for axis in (0, 1)] for part in (registers, threads))
-    if any(a & b for a, b in zip(own, other, strict=True)):
+    if _overlap(registers, threads):
         return byte_of(tile, one.coordinate(0), one.coordinate(1))
     first, second = (tuple(part.coordinate(axis) for axis in (0, 1)) for part in (registers, threads))
-    whole = (own[1] if tile.transposed else own[0]) % PATTERN == 0
+    whole = registers.span(1 if tile.transposed else 0) % PATTERN == 0
     return divided_place(tile, (first[0], first[1]), (second[0], second[1]), whole)
+
+
+def _overlap(registers: LinearPoint, threads: LinearPoint) -> bool:
+    """Whether a bit of a coordinate depends on both."""
+    return any(registers.span(axis) & threads.span(axis) for axis in (0, 1))
 
 
 PATTERN = 8

@@ -220,7 +220,7 @@ def _write_swizzled(
             return
         except ValueError:  # a line would be torn, or the elements are not in pairs
             pass
-    scope.lines += scattered(form, layout, tile, c_type(kind))
+    scope.lines += scattered(form, layout, tile, kind)
 
 
 def _known(form: Elements, kind: Tensor) -> bool:

@@ -9,7 +9,6 @@ from twill.ir.channels import Buffer
 from twill.ir.loop import MemDesc, Op, Tensor, TensorDesc, Value
 from twill.ir.operands import Read, Slot
 from twill.ir.statements import StoreTile
-from twill.ops.c import c_type
 from twill.ops.table import role
 from twill.targets.cuda.elements import refuse
 from twill.targets.cuda.emitter import STORES_READ, Emitter, box_coordinates, indented, map_pointer
@@ -122,7 +121,7 @@ def _leave(
         piece = columns // _across(words)
         filled = stored(words, tile, part * piece)
     except ValueError:
-        piece, filled = columns, picked(words, tile, part, c_type(op.operands[1].type))
+        piece, filled = columns, picked(words, tile, part, op.operands[1].type)
 
     def column(inside: int) -> int:
         group, rest = divmod(inside, piece)
