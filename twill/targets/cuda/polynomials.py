@@ -12,7 +12,7 @@ from typing import TypeAlias
 from twill.ir.loop import Op, Value
 from twill.ops.table import role
 
-SIGN_EXTENSION, AND = "arith.extsi", "arith.andi"
+SIGN_EXTENSION = "arith.extsi"
 """Operations that address arithmetic looks through."""
 
 
