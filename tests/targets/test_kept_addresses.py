@@ -100,3 +100,11 @@ def test_what_is_kept_is_for_the_rows_and_chunks_of_the_copies_that_read_it(path
             assert {computed[name] for name in re.findall(r"kept_\w+_(?:to|at\d)\b", line)} <= {place}, line
         if line.startswith("}"):
             computed.clear()
+
+
+def test_rows_that_are_constants_apart_need_one_number() -> None:
+    """Each copy adds a constant to it, as part of its instruction."""
+    text = cuda("recounted")
+    declared = dict(re.findall(r"uint32_t (kept_\w+_at\d)\[(\d+)\]", text))
+    assert set(declared.values()) == {"1"}
+    assert re.search(r"advanced\(from_, i_ \* \([^;a-z]*(?:u?int32_t[^;a-z]*)*\)\)", text)

@@ -328,13 +328,12 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
             keep(kept_load_19_to);
             keep(kept_load_19_at0);
             uint32_t kept_acc_31_to[1];
-            uint32_t kept_acc_31_at0[16];
+            uint32_t kept_acc_31_at0[1];
             uint32_t kept_acc_31_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                 kept_acc_31_to[0] = chunk_ / 8 * 16384 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 16; ++i_) kept_acc_31_at0[i_] = uint32_t(int32_t((row_ + 8 * i_)) * 128);
+                kept_acc_31_at0[0] = uint32_t(int32_t((row_ + 8 * 0u)) * 128);
                 kept_acc_31_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_acc_31_to);
@@ -362,10 +361,10 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31) + 32768;
-                    __half* from_ = d + int32_t(kept_acc_31_at1[0]);
+                    __half* from_ = d + int32_t(kept_acc_31_at0[0]) + int32_t(kept_acc_31_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 16; ++i_) cp_async<16>(to_ + kept_acc_31_to[0] + i_ * 1024, advanced(from_, kept_acc_31_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 16; ++i_) cp_async<16>(to_ + kept_acc_31_to[0] + i_ * 1024, advanced(from_, i_ * (uint32_t(int32_t((0 + 8 * 1)) * 128) - (uint32_t(int32_t((0 + 8 * 0)) * 128)))));
                 }
                 channel_load_19_load_23_acc_31.producer_commit(count_load_19_load_23_acc_31);
                 for (int32_t i = 1; i < n; ++i) {
@@ -390,10 +389,10 @@ joined_kernel(__half* a, __half* b, __half* d, float* g, float* c) {
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                         const uint32_t to_ = channel_load_19_load_23_acc_31.slot(count_load_19_load_23_acc_31 + i) + 32768;
-                        __half* from_ = d + int32_t(kept_acc_31_at1[0]);
+                        __half* from_ = d + int32_t(kept_acc_31_at0[0]) + int32_t(kept_acc_31_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 16; ++i_) cp_async<16>(to_ + kept_acc_31_to[0] + i_ * 1024, advanced(from_, kept_acc_31_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 16; ++i_) cp_async<16>(to_ + kept_acc_31_to[0] + i_ * 1024, advanced(from_, i_ * (uint32_t(int32_t((0 + 8 * 1)) * 128) - (uint32_t(int32_t((0 + 8 * 0)) * 128)))));
                     }
                     channel_load_19_load_23_acc_31.producer_commit(count_load_19_load_23_acc_31 + i);
                 }

@@ -215,13 +215,12 @@ recounted_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t N) {
             // recounted/for.0: 2 stages, an iteration every 208 cycles
             const int32_t n = trips_0;
             uint32_t kept_x_28_to[1];
-            uint32_t kept_x_28_at0[4];
+            uint32_t kept_x_28_at0[1];
             uint32_t kept_x_28_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 kept_x_28_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_28_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * 64);
+                kept_x_28_at0[0] = uint32_t(int32_t((row_ + 16 * 0u)) * 64);
                 kept_x_28_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_x_28_to);
@@ -235,10 +234,10 @@ recounted_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t N) {
                     __nv_bfloat16* const x_23_ = a + x_22_;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_28.slot(count_x_28);
-                    __nv_bfloat16* from_ = x_23_ + int32_t(kept_x_28_at1[0]);
+                    __nv_bfloat16* from_ = x_23_ + int32_t(kept_x_28_at0[0]) + int32_t(kept_x_28_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, kept_x_28_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t(int32_t((0 + 16 * 1)) * 64) - (uint32_t(int32_t((0 + 16 * 0)) * 64)))));
                 }
                 channel_x_28.producer_commit(count_x_28);
                 auto position_x_28 = channel_x_28.position(count_x_28 + 1);
@@ -250,10 +249,10 @@ recounted_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, int32_t N) {
                         __nv_bfloat16* const x_23_ = a + x_22_;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_28.slot(position_x_28);
-                        __nv_bfloat16* from_ = x_23_ + int32_t(kept_x_28_at1[0]);
+                        __nv_bfloat16* from_ = x_23_ + int32_t(kept_x_28_at0[0]) + int32_t(kept_x_28_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, kept_x_28_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_28_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t(int32_t((0 + 16 * 1)) * 64) - (uint32_t(int32_t((0 + 16 * 0)) * 64)))));
                     }
                     channel_x_28.producer_commit(position_x_28);
                     position_x_28.advance();

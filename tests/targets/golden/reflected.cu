@@ -225,22 +225,20 @@ reflected_kernel(float* a, __nv_bfloat16* b, float* c, int32_t N) {
             // reflected/for.0: 1 stages, an iteration every 1408 cycles
             const int32_t n = trips_0;
             uint32_t kept_x_20_to[1];
-            uint32_t kept_x_20_at0[8];
+            uint32_t kept_x_20_at0[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                 kept_x_20_to[0] = chunk_ / 8 * 8192 + swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 8; ++i_) kept_x_20_at0[i_] = uint32_t((int32_t((row_ + 8 * i_)) * 64) + int32_t((chunk_ * 4)));
+                kept_x_20_at0[0] = uint32_t((int32_t((row_ + 8 * 0u)) * 64) + int32_t((chunk_ * 4)));
             }
             keep(kept_x_20_to);
             keep(kept_x_20_at0);
             uint32_t kept_y_26_to[1];
-            uint32_t kept_y_26_at0[4];
+            uint32_t kept_y_26_at0[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 kept_y_26_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_y_26_at0[i_] = uint32_t((int32_t((row_ + 16 * i_)) * 64) + int32_t((chunk_ * 8)));
+                kept_y_26_at0[0] = uint32_t((int32_t((row_ + 16 * 0u)) * 64) + int32_t((chunk_ * 8)));
             }
             keep(kept_y_26_to);
             keep(kept_y_26_at0);
@@ -252,10 +250,10 @@ reflected_kernel(float* a, __nv_bfloat16* b, float* c, int32_t N) {
                     float* const x_17_ = a + x_;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 16, chunk_ = thread.index % 16;
                     const uint32_t to_ = channel_x_20.slot(count_x_20 + i);
-                    float* from_ = x_17_;
+                    float* from_ = x_17_ + int32_t(kept_x_20_at0[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 1024, advanced(from_, kept_x_20_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_20_to[0] + i_ * 1024, advanced(from_, i_ * (uint32_t((int32_t((0 + 8 * 1)) * 64) + int32_t((0 * 4))) - (uint32_t((int32_t((0 + 8 * 0)) * 64) + int32_t((0 * 4)))))));
                 }
                 channel_x_20.producer_commit(count_x_20 + i);
                 // cycle 176, stage 0: copy y_26 (tests/kernels/ttgir/reflected.sm90.ttgir:49:15)
@@ -265,10 +263,10 @@ reflected_kernel(float* a, __nv_bfloat16* b, float* c, int32_t N) {
                     __nv_bfloat16* const y_ = b + x_;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_y_26.slot(count_y_26 + i);
-                    __nv_bfloat16* from_ = y_;
+                    __nv_bfloat16* from_ = y_ + int32_t(kept_y_26_at0[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_26_to[0] + i_ * 2048, advanced(from_, kept_y_26_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_y_26_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t((int32_t((0 + 16 * 1)) * 64) + int32_t((0 * 8))) - (uint32_t((int32_t((0 + 16 * 0)) * 64) + int32_t((0 * 8)))))));
                 }
                 channel_y_26.producer_commit(count_y_26 + i);
             }

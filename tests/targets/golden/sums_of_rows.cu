@@ -335,12 +335,11 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
             // sums_of_rows/for.0: 2 stages, an iteration every 758 cycles
             const int32_t n = trips_0;
             uint32_t kept_x_31_to[1];
-            uint32_t kept_x_31_at0[4];
+            uint32_t kept_x_31_at0[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 kept_x_31_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_x_31_at0[i_] = uint32_t((int32_t((row_ + 16 * i_)) * 64) + int32_t((chunk_ * 8)));
+                kept_x_31_at0[0] = uint32_t((int32_t((row_ + 16 * 0u)) * 64) + int32_t((chunk_ * 8)));
             }
             keep(kept_x_31_to);
             keep(kept_x_31_at0);
@@ -352,20 +351,20 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                     __half* const x_28_ = a + x_;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_31_acc_36.slot(count_x_31_acc_36);
-                    __half* from_ = x_28_;
+                    __half* from_ = x_28_ + int32_t(kept_x_31_at0[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, kept_x_31_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t((int32_t((0 + 16 * 1)) * 64) + int32_t((0 * 8))) - (uint32_t((int32_t((0 + 16 * 0)) * 64) + int32_t((0 * 8)))))));
                 }
                 {
                     const int32_t x_ = 0;
                     __half* const acc_33_ = b + x_;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_31_acc_36.slot(count_x_31_acc_36) + 8192;
-                    __half* from_ = acc_33_;
+                    __half* from_ = acc_33_ + int32_t(kept_x_31_at0[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, kept_x_31_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t((int32_t((0 + 16 * 1)) * 64) + int32_t((0 * 8))) - (uint32_t((int32_t((0 + 16 * 0)) * 64) + int32_t((0 * 8)))))));
                 }
                 channel_x_31_acc_36.producer_commit(count_x_31_acc_36);
                 auto position_x_31_acc_36 = channel_x_31_acc_36.position(count_x_31_acc_36 + 1);
@@ -377,20 +376,20 @@ sums_of_rows_kernel(__half* a, __half* b, float* c, float* d, float* e, int32_t 
                         __half* const x_28_ = a + x_;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_31_acc_36.slot(position_x_31_acc_36);
-                        __half* from_ = x_28_;
+                        __half* from_ = x_28_ + int32_t(kept_x_31_at0[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, kept_x_31_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t((int32_t((0 + 16 * 1)) * 64) + int32_t((0 * 8))) - (uint32_t((int32_t((0 + 16 * 0)) * 64) + int32_t((0 * 8)))))));
                     }
                     {
                         const int32_t x_ = i * 4096;
                         __half* const acc_33_ = b + x_;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_31_acc_36.slot(position_x_31_acc_36) + 8192;
-                        __half* from_ = acc_33_;
+                        __half* from_ = acc_33_ + int32_t(kept_x_31_at0[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, kept_x_31_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_x_31_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t((int32_t((0 + 16 * 1)) * 64) + int32_t((0 * 8))) - (uint32_t((int32_t((0 + 16 * 0)) * 64) + int32_t((0 * 8)))))));
                     }
                     channel_x_31_acc_36.producer_commit(position_x_31_acc_36);
                     position_x_31_acc_36.advance();

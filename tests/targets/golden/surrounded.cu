@@ -453,13 +453,12 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
             // surrounded/for.2: 2 stages, an iteration every 256 cycles
             const int32_t n = trips_2;
             uint32_t kept_z_46_to[1];
-            uint32_t kept_z_46_at0[4];
+            uint32_t kept_z_46_at0[1];
             uint32_t kept_z_46_at1[1];
             {
                 [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                 kept_z_46_to[0] = swizzle<128>(row_ * 128 + chunk_ % 8 * 16);
-                #pragma unroll
-                for (uint32_t i_ = 0; i_ < 4; ++i_) kept_z_46_at0[i_] = uint32_t(int32_t((row_ + 16 * i_)) * 64);
+                kept_z_46_at0[0] = uint32_t(int32_t((row_ + 16 * 0u)) * 64);
                 kept_z_46_at1[0] = uint32_t(int32_t((chunk_ * 8)));
             }
             keep(kept_z_46_to);
@@ -471,10 +470,10 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                 {
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_z_46.slot(count_z_46);
-                    __half* from_ = v + int32_t(kept_z_46_at1[0]);
+                    __half* from_ = v + int32_t(kept_z_46_at0[0]) + int32_t(kept_z_46_at1[0]);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, kept_z_46_at0[i_]));
+                    for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t(int32_t((0 + 16 * 1)) * 64) - (uint32_t(int32_t((0 + 16 * 0)) * 64)))));
                 }
                 channel_z_46.producer_commit(count_z_46);
                 auto position_z_46 = channel_z_46.position(count_z_46 + 1);
@@ -484,10 +483,10 @@ surrounded_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid
                     {
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_z_46.slot(position_z_46);
-                        __half* from_ = v + int32_t(kept_z_46_at1[0]);
+                        __half* from_ = v + int32_t(kept_z_46_at0[0]) + int32_t(kept_z_46_at1[0]);
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, kept_z_46_at0[i_]));
+                        for (uint32_t i_ = 0; i_ < 4; ++i_) cp_async<16>(to_ + kept_z_46_to[0] + i_ * 2048, advanced(from_, i_ * (uint32_t(int32_t((0 + 16 * 1)) * 64) - (uint32_t(int32_t((0 + 16 * 0)) * 64)))));
                     }
                     channel_z_46.producer_commit(position_z_46);
                     position_z_46.advance();

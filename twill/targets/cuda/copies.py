@@ -9,7 +9,7 @@ no copy looks at them.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from re import sub
+from re import search, sub
 
 from twill.ir.channels import SlotTensor
 from twill.ir.loop import Op
@@ -30,6 +30,8 @@ from twill.warp.slot_tensors import bits
 
 WORD = 32
 """Bits of the register that keeps which copies are inside: more copies a thread does not have."""
+_NAMED = r"\b(?!u?int(?:32|64)_t\b)[A-Za-z_]\w*"
+"""A name in the text of an offset, other than of a type."""
 _PATTERN = 8
 """Rows after which a swizzle repeats (PTX ISA, shared memory matrix layout)."""
 
@@ -162,6 +164,8 @@ class Hoisted:
     """The operations of the loop."""
     kept: tuple[str, ...]
     """For each offset that an address adds: the sum of its fixed parts; empty where none is kept."""
+    steps: tuple[str, ...]
+    """For each: what copy `i_` adds to that, in constants alone; empty where the sum is that of the copy."""
     mask: str
     """The variable whose bits are the fixed conditions; empty where there are none."""
     lines: tuple[str, ...]
@@ -177,6 +181,8 @@ class _Variable:
     computed: tuple[str, ...]
     read: str
     words: int
+    step: str = ""
+    """What copy `i_` adds to it, in constants alone."""
 
 
 def hoisted(
@@ -200,7 +206,7 @@ def hoisted(
     if address is None:
         return None
     starts = _shared(found, _starts(found, name), f"{name}to", known, room)
-    variables, kept = [starts], list[str]()
+    variables, kept, steps = [starts], list[str](), list[str]()
     room -= starts.words
     if room < 0:
         return None
@@ -209,6 +215,7 @@ def hoisted(
         variable = variable and _shared(found, variable, f"{name}at{number}", known, room)
         fits = variable is not None and variable.words <= room
         kept.append(variable.read if variable and fits else "")
+        steps.append(variable.step if variable and fits else "")
         if variable and fits:
             variables.append(variable)
             room -= variable.words
@@ -219,6 +226,7 @@ def hoisted(
         found,
         inside,
         tuple(kept),
+        tuple(steps),
         mask.read if mask else "",
         _lines(found, before, variables),
         sum(variable.words for variable in variables),
@@ -244,7 +252,7 @@ def _shared(
     lines = (one.declared, *one.computed)
     how = (*found.place, *(line.replace(name, "") for line in lines))
     if (other := known.get(how)) is not None:
-        return _Variable("", (), one.read.replace(name, other), 0)
+        return _Variable("", (), one.read.replace(name, other), 0, one.step)
     if one.words <= room:
         known[how] = name
     return one
@@ -264,6 +272,12 @@ def _offset(found: Copies, offset: Offset, variable: str, lean: bool) -> _Variab
         return None
     count = found.count if any(map(varies, texts)) else 1
     number, value = unsigned(offset.bits), summed(texts, offset.bits)
+    if count > 1 and offset.linear and offset.exact and not (found.crossing or found.guard):
+        step = [sub(r"\b(row_|chunk_)\b", "0", sub(r"\bi_\b", each, value)) for each in ("1", "0")]
+        if not search(_NAMED, step[0]):  # the same for all threads: part of each copy's instruction
+            name, first = f"{variable}[0]", sub(r"\bi_\b", "0u", value)
+            declared, between = f"{number} {variable}[1];", f"i_ * ({step[0]} - ({step[1]}))"
+            return _Variable(declared, (f"{name} = {first};",), name, offset.bits // 32, between)
     if lean and count > 2 and offset.linear and not found.crossing:
         first, second = (sub(r"\bi_\b", each, value) for each in ("0u", "1u"))
         computed = (f"{variable}[0] = {first};", f"{variable}[1] = {second} - {variable}[0];")
@@ -325,8 +339,8 @@ def copied(
     address = analysis.address(op.operands[0])
     assert address is not None
     begin, each = [address.base], ["from_"]
-    for offset, name in zip(address.offsets, kept.kept, strict=True):
-        fixed = [name] if name else [part(found.point) for part in offset.fixed]
+    for offset, name, step in zip(address.offsets, kept.kept, kept.steps, strict=True):
+        fixed = [name, *([step] if step else [])] if name else [part(found.point) for part in offset.fixed]
         same, different = placed(offset, fixed, [part(found.point) for part in offset.moving])
         begin, each = [*begin, *same], [*each, *different]
     pointer = c_type(op.operands[0].type)
