@@ -5,14 +5,15 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.simulate.test_values import grid
 from twill.diagnostics import DefectError, TwillError
 from twill.generation import built as module
+from twill.generation import candidates, retries, spills
 from twill.generation import generate as generation
-from twill.generation import retries, spills
 from twill.generation.built import without_warnings
 from twill.generation.candidates import Solve, solved
 from twill.generation.generate import generate
@@ -119,6 +120,29 @@ def test_more_warps_hold_tiles_for_which_four_have_too_few_registers() -> None:
     assert made.program.notes[-1].startswith("8 warps: otherwise matmul/for.0 has no schedule")
     found = compare(made.program, {"M": 256, "N": 256, "K": 256}, grid(0, 0, (1, 1)))
     assert [one.good for one in found if one.changed] == [True]
+
+
+@pytest.mark.parametrize("gained", [True, False])
+def test_four_warps_hold_what_a_schedule_counts_too_many_registers_for_where_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, gained: bool
+) -> None:
+    """As if a thread had no schedule for the registers that there are; eight warps are the other form."""
+    lowered = candidates._lowered
+
+    def refused(inputs: Inputs, session: Any) -> Generated:
+        if inputs.spills == 1 and inputs.warps is None:
+            raise NoScheduleError("no schedule")
+        return lowered(inputs, session)
+
+    monkeypatch.setattr(candidates, "_lowered", refused)
+    monkeypatch.setattr(candidates, "JOINING", 0.1 if gained else 100.0)
+    made = generate(replace(BANDS, persistent=False), OPTIONS)
+    assert (made.inputs.spills, made.inputs.warps) == ((2, None) if gained else (1, 8))
+    assert [one.inputs.warps for one in made.others] == ([8] if gained else [])
+    if gained:
+        assert "that a schedule counts more registers for than a thread has" in made.program.notes[-1]
+        found = compare(made.program, {"M": 256, "N": 256, "K": 256}, grid(0, 0, (1, 1)))
+        assert [one.good for one in found if one.changed] == [True]
 
 
 def test_tiles_may_take_more_registers_than_a_thread_has_where_nothing_else_is_left() -> None:

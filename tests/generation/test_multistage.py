@@ -16,7 +16,8 @@ from twill.files import load, read_schedule
 from twill.generation.attempts import Attempt, short_loops
 from twill.generation.candidates import candidates
 from twill.generation.generated import Generated, GenerateOptions
-from twill.generation.multistage import CLEARLY, RESERVE, as_written, multistage
+from twill.generation.loop_nest import NoScheduleError
+from twill.generation.multistage import CLEARLY, GAINED, RESERVE, TIGHT, as_written, multistage
 from twill.generation.spills import Compiled, least_spilled
 from twill.inputs import Case, Inputs, cases
 from twill.ir.loop import Loop
@@ -289,6 +290,35 @@ def test_a_kernel_keeps_the_warps_that_it_is_written_for(kernel: str, warps: int
     assert made.launch.even
     assert not group.only_moves
     assert check(made, lambda what: None).values
+
+
+@pytest.mark.parametrize("gained", [True, False])
+def test_few_warps_whose_tiles_have_no_schedule_take_more_registers_where_that_is_faster(
+    monkeypatch: pytest.MonkeyPatch, gained: bool
+) -> None:
+    """As if a thread of one warp had too few: of its tiles each counts half."""
+    (kernel, *_), counted = NARROW, list[list[int]]()
+    (case,) = _cases(kernel)
+    narrow = as_written(_inputs(kernel), [case])
+    assert narrow
+    first, other = _attempts(kernel)
+
+    def attempt(given: Sequence[Case]) -> Attempt:
+        counted.append([one.registers for case in given for one in case.problem.values])
+        if given == narrow:
+            raise NoScheduleError("too few registers")
+        if counted[-1] == [-(-one.registers // TIGHT) for one in narrow[0].problem.values]:
+            return other
+        raise TwillError("not lowered")
+
+    def of_sm(one: Attempt) -> float:
+        return 1000.0 if one is first else 999.0 / (GAINED if gained else 1.0)
+
+    monkeypatch.setattr(Attempt, "of_sm", of_sm)
+    found = multistage(first, attempt, lambda: narrow)
+    assert (found is not first) == gained
+    if gained:
+        assert "threads that the kernel is written for" in found.program.notes[-1]
 
 
 @pytest.mark.parametrize("kernel", NARROW)

@@ -286,6 +286,37 @@ def test_packing_what_is_stored_gives_the_bits_of_packing_numbers(tmp_path: Path
     assert np.array_equal(found[..., 2], found[..., 3])
 
 
+ROUNDED = """
+#include "math.cuh"
+using namespace twill;
+
+extern "C" __global__ void rounded(uint32_t* out, const uint32_t* in) {
+    const float number = __uint_as_float(in[threadIdx.x]);
+    out[2 * threadIdx.x] = __bfloat16_as_ushort(to_bf16(number));
+    out[2 * threadIdx.x + 1] = __bfloat16_as_ushort(__nv_bfloat16(number));
+}
+"""
+
+
+@needs_nvcc
+def test_a_number_is_rounded_to_bfloat16_as_its_own_conversion_does(tmp_path: Path) -> None:
+    (tmp_path / "rounded.cu").write_text(ROUNDED)
+    options = ("-std=c++17", "-arch=sm_90a", "-O1", "-ptx", f"-I{RUNTIME}", "-o", "rounded.ptx")
+    done = subprocess.run(
+        ["nvcc", *options, "rounded.cu"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+    text = (tmp_path / "rounded.ptx").read_text()
+    assert {"cvt.rn.bf16x2.f32", "cvt.rn.bf16.f32"} <= set(re.findall(r"cvt\.[\w.]+", text))
+    words = np.random.default_rng(0).integers(0, 1 << 32, 1024, dtype=np.uint32)
+    words[:512] = 0x3F800000 + (np.arange(512, dtype=np.uint32) << 14)  # numbers of bfloat16, and ties
+    words[-2:] = 0x7F800000, 0xFF800000
+    words = words[(words & 0x7FFFFFFF) <= 0x7F800000]
+    found = np.zeros((len(words), 2), np.uint32)
+    load(text, "rounded.ptx").kernel("rounded").launch((1, 1, 1), [found, words], block=(len(words), 1, 1))
+    assert np.array_equal(found[:, 0], found[:, 1])
+
+
 def _has_nan(words: NDArray[np.uint32]) -> NDArray[np.bool_]:
     """Words with a NaN in some type: its bits may stay, or become those of another NaN."""
     halves = words.view(np.uint16).reshape(-1, 2)

@@ -67,6 +67,7 @@ ORDERS: Mapping[bool | None, "Order"] = {True: "claimed", False: "mirrored"}
 MORE_WARPS = 8
 """Warps that hold tiles where four have too few registers: two warpgroups."""
 JOINED = "one group that computes"
+TIGHT = "in as few registers"
 JOINING = 1.2
 """How many times as long a thread block of several groups that compute has to take as one of a single group
 of `MORE_WARPS` (estimate; what one group in place of several was predicted to gain, and gained when
@@ -158,7 +159,7 @@ def _as_written(inputs: Inputs, session: _Session) -> tuple[Generated, ...]:
         whole = _lowered(replace(inputs, subtile=inputs.subtile or 1), session)
     except TwillError as refused:
         found = () if decided else _with_sub_tiles(inputs, session, inf)
-        found = found or _with_more_warps(inputs, session, refused) or _spilling(inputs, session, refused)
+        found = found or _with_few_registers(inputs, session, refused) or _spilling(inputs, session, refused)
         if not found:
             raise
         return found
@@ -246,6 +247,24 @@ def _least_of_sm(inputs: Inputs, session: _Session) -> float:
         return least_of_sm(cases(_stated(inputs, session)))
     except TwillError:
         return 0.0
+
+
+def _with_few_registers(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:
+    """The kernel with twice the warps where its loops have no schedule otherwise; before it the one with the
+    warps that it has, where that is predicted to be faster: schedules count registers before ptxas does,
+    which shares those of operations that run one after the other, and may spill nothing. (fla's conjugate
+    gradients for 64 rows and columns on an H200: ptxas has room for tiles that a schedule counts 270
+    registers for.)"""
+    wide = _with_more_warps(inputs, session, refused)
+    if not wide or inputs.registers is not None or inputs.spills > 1:
+        return wide
+    before = pace_of_sm(wide[0])
+    tight = replace(inputs, subtile=inputs.subtile or 1, spills=SPILLS[0])
+    made = _alternative(tight, replace(session, slowest=min(session.slowest, before / JOINING)))
+    if made is None or JOINING * (after := pace_of_sm(made)) > before:
+        return wide
+    said = f"tiles that a schedule counts more registers for than a thread has: {after:.0f} cycles predicted"
+    return (noted(replace(made, form=TIGHT), f"{said}, {before:.0f} of {MORE_WARPS} warps"), *wide)
 
 
 def _with_more_warps(inputs: Inputs, session: _Session, refused: TwillError) -> tuple[Generated, ...]:

@@ -247,6 +247,10 @@ def together(pack: str, low: str, high: str) -> str:
     return f"{pack if pack in OF_WORD else 'both_bytes'}({low}, {high})"
 
 
+ROUNDED = {"bf16": "to_bf16"}
+"""Functions that round a number to what is stored, where the type's own conversion is slow."""
+
+
 def cast(type: Type, text: str) -> str:
     """The inverse of `number`: as it is stored. What is read from shared memory so, or a word holds, is not
     converted."""
@@ -258,4 +262,6 @@ def cast(type: Type, text: str) -> str:
         return f"{OF_WORD[pack]}({half})"
     kind = c_type(type)
     read = argument("float", text) or ""
-    return read if argument(f"shared_at<{kind}>", read) is not None else f"{kind}({text})"
+    if argument(f"shared_at<{kind}>", read) is not None:
+        return read
+    return f"{ROUNDED.get(dtype.name, kind)}({text})"
