@@ -11,11 +11,11 @@ from re import search
 
 from twill.ir.loop import Op, Tensor, Value
 from twill.ops.table import role
-from twill.ops.upper_bounds import bounded
+from twill.ops.upper_bounds import AND, bounded
 from twill.ops.values import element
 from twill.targets.cuda.expressions import atom, bare, plus
 from twill.targets.cuda.fragments import axes
-from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION
+from twill.targets.cuda.polynomials import SIGN_EXTENSION
 from twill.targets.cuda.register_tiles import AnyPoint, Elements
 from twill.targets.cuda.scope import Scope
 

@@ -12,8 +12,8 @@ from typing import TypeAlias
 from twill.ir.loop import Op, Value
 from twill.ops.table import role
 
-SIGN_EXTENSION, AND = "arith.extsi", "arith.andi"
-"""Operations that address arithmetic looks through."""
+SIGN_EXTENSION = "arith.extsi"
+"""An operation that address arithmetic looks through."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -18,7 +18,8 @@ from twill.ops.axis import axis_of
 from twill.ops.axis_info import AxisAnalysis
 from twill.ops.pointer_loads import filling
 from twill.ops.table import role
-from twill.targets.cuda.polynomials import AND, SIGN_EXTENSION, Atom, Polynomial, Scalars, atom, number
+from twill.ops.upper_bounds import AND
+from twill.targets.cuda.polynomials import SIGN_EXTENSION, Atom, Polynomial, Scalars, atom, number
 from twill.targets.cuda.shared_tiles import Shared, shared
 from twill.warp.dataflow import cheap
 from twill.warp.slot_tensors import bits
