@@ -21,7 +21,9 @@ ENDS = (0, 8, 43, 1000)
 
 
 def _load(analysis: AxisAnalysis, name: str) -> Op:
-    return next(op for op in analysis.function.walk() if role(op) == "pointer_load" and op.result.name == name)
+    return next(
+        op for op in analysis.function.walk() if role(op) == "pointer_load" and op.result.name == name
+    )
 
 
 def test_one_comparison_of_a_mask_leaves_out_the_last_elements() -> None:

@@ -274,7 +274,7 @@ def test_every_element_goes_where_tma_would_put_it(transposed: bool, line: int, 
         shape[0] * shape[1] * size,
     )
     lines = copied(
-        "0", copy_places(tensor, 16, linear(Tensor(shape, Scalar(dtype)), 64)), _named, lambda one: "true"
+        "0", copy_places(tensor, 16, linear(Tensor(shape, Scalar(dtype)), 64)), _named, ("true", "")
     )
     rows, columns = shape[::-1] if transposed else shape
     found = {at: to for thread in range(64) for to, at in _executed(lines, thread)}
@@ -308,7 +308,7 @@ def test_copies_with_constant_distances_go_where_tma_would_put_them(
     form = linear(Tensor(shape, Scalar(dtype)), threads)
     some = copies(tensor, 16, form)
     assert some is not None
-    plain = copied("0", copy_places(tensor, 16, form), _named, lambda one: "true")
+    plain = copied("0", copy_places(tensor, 16, form), _named, ("true", ""))
     names = {"int32_t": int, "swizzle": _swizzle}
     for thread in range(threads):
         wanted = dict(_executed(plain, thread, threads))
@@ -341,8 +341,7 @@ def test_copies_across_rows_fill_sectors_and_all_banks(
     )
     form = linear(Tensor(shape, Scalar("f32")), threads)
     along, across = (
-        copied("0", copy_places(tensor, 4, form, crosses), _named, lambda one: "true")
-        for crosses in (False, True)
+        copied("0", copy_places(tensor, 4, form, crosses), _named, ("true", "")) for crosses in (False, True)
     )
     executed = [_executed(across, thread, threads) for thread in range(threads)]
     plain = {at: to for thread in range(threads) for to, at in _executed(along, thread, threads)}
@@ -375,7 +374,7 @@ def test_equal_rows_are_copied_once() -> None:
     form, rows = linear(Tensor((64, 64), Scalar("i32")), 128), 64 * 4
     kept, plain = (
         copies(words, 16, form),
-        copied("0", copy_places(words, 16, form), _named, lambda one: "true"),
+        copied("0", copy_places(words, 16, form), _named, ("true", "")),
     )
     assert kept is not None
     assert kept.count == 1

@@ -10,6 +10,7 @@ from twill.ops.axis_info import AxisAnalysis
 from twill.ops.table import role
 
 AND = "arith.andi"
+"""Joins masks, and keeps bits of numbers."""
 _SAME_AXES = frozenset({"broadcast", "layout"})
 
 

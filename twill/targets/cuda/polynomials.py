@@ -13,7 +13,7 @@ from twill.ir.loop import Op, Value
 from twill.ops.table import role
 
 SIGN_EXTENSION = "arith.extsi"
-"""Operations that address arithmetic looks through."""
+"""An operation that address arithmetic looks through."""
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -2,7 +2,7 @@
 
 from twill.diagnostics import TwillError
 from twill.ir.channels import Channel
-from twill.ir.loop import Tensor
+from twill.ir.loop import Op, Tensor
 from twill.ir.operands import Iteration, Slot
 from twill.ir.program import WarpProgram
 from twill.ir.statements import (
@@ -13,6 +13,8 @@ from twill.ir.statements import (
     TileLoad,
     walk,
 )
+from twill.ops.axis_info import AxisAnalysis, element_bytes
+from twill.ops.pointer_loads import WIDTHS, bounds_of_copies
 from twill.ops.table import role
 from twill.targets.gluon.emitter import Emitter, descriptor
 from twill.targets.gluon.scope import (
@@ -57,7 +59,8 @@ def _tile(emitter: Emitter, it: ProducerLoad, load: TileLoad, barrier: str) -> l
 
 def _copy(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
     """Asynchronous copies by every thread of the group; where the mask is false they write zeros. A tile
-    that passes through registers is loaded and stored."""
+    that passes through registers is loaded and stored, and one of whose copies a mask may leave out the last
+    narrow elements, which Gluon does not copy."""
     scope = emitter.begin(load.reads, it.at.iteration)
     *before, op = (emitter.file.program.op(index) for index in load.ops)
     if not isinstance(op.result.type, Tensor):
@@ -66,11 +69,18 @@ def _copy(emitter: Emitter, it: ProducerLoad, load: TileLoad) -> list[str]:
         scope.execute(one)
     slot = Slot(it.channel, load.tensor, it.at.iteration)
     into = scope.slot(slot, number(it.channel, it.at.iteration, emitter.trips))
-    if load.along is not None:
+    if load.along is not None or _in_part(emitter, op, load.vector):
         scope.execute(op)
         return [*scope.lines, f"{into}.store({scope.values[op.result.id]})", "fence_async_shared()"]
     given = ", ".join(scope.text(value) for value in op.operands[:2])
     return [*scope.lines, f"copy_async({into}, {given})"]
+
+
+def _in_part(emitter: Emitter, op: Op, vector: int) -> bool:
+    """Whether a mask may leave out the last elements of a copy, which are too narrow for copies of their
+    own."""
+    narrow = element_bytes(op.operands[0].type) < min(WIDTHS)
+    return narrow and bool(bounds_of_copies(AxisAnalysis(emitter.file.program.function), op, vector))
 
 
 def producer_store(emitter: Emitter, it: ProducerStore) -> list[str]:
