@@ -64,18 +64,18 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
             keep(kept_x_18_then0_at0);
             keep(kept_x_18_then0_at1);
             if (n >= 1) {
-                // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm90.ttgir:68:614)
+                // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm90.ttgir:55:15)
                 channel_x_18_then0.producer_acquire(count_x_18_then0);
                 {
                     const int32_t addi_10_ = 64;
                     const bool cmpi_11_ = addi_10_ > K;
-                    const bool twill_if0_3_ = cmpi_11_ ^ true;
+                    const bool twill_if0_1_ = cmpi_11_ ^ true;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0);
                     __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), ((((0 + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), (((0 + int32_t((chunk_ * 8))) < K) | twill_if0_1_));
                 }
                 channel_x_18_then0.producer_commit(count_x_18_then0);
                 // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm90.ttgir:74:12)
@@ -89,18 +89,18 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                     }
                 }
                 for (int32_t i = 1; i < n; ++i) {
-                    // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm90.ttgir:68:614)
+                    // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm90.ttgir:55:15)
                     channel_x_18_then0.producer_acquire(count_x_18_then0 + i);
                     {
                         const int32_t addi_10_ = (i * 64) + 64;
                         const bool cmpi_11_ = addi_10_ > K;
-                        const bool twill_if0_3_ = cmpi_11_ ^ true;
+                        const bool twill_if0_1_ = cmpi_11_ ^ true;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0 + i);
                         __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), (((((i * 64) + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), ((((i * 64) + int32_t((chunk_ * 8))) < K) | twill_if0_1_));
                     }
                     channel_x_18_then0.producer_commit(count_x_18_then0 + i);
                     // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm90.ttgir:74:12)
