@@ -31,6 +31,7 @@ GIVEN = {
     "strips": {"taps": 2},
     "marching": {"steps": 9, "N": 64, "K": 144},
     "allotted": {"N": 64, "K": 96},
+    "promoted": {"N": 64, "K": 592},
     "edged": {"N": 64, "K": 208},
     "pacing": {"M": 64, "N": 64, "K": 576},
     "accrued": {"M": 192, "K": 192},

@@ -510,6 +510,19 @@ def columns(
 
 
 @triton.jit
+def promoted(a, b, c, N, K, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr):
+    """c = a @ b.T for numbers of 8 bits, all of which are converted in registers before MMAs of warps."""
+    m, n = tl.arange(0, BLOCK_M), tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)
+    k = tl.arange(0, BLOCK_K)
+    acc = tl.zeros([BLOCK_M, BLOCK_N], tl.float32)
+    for i in range(0, K, BLOCK_K):
+        x = tl.load(a + m[:, None] * K + (i + k)[None, :], (i + k < K)[None, :], other=0.0)
+        y = tl.load(b + (i + k)[:, None] + n[None, :] * K, (i + k < K)[:, None], other=0.0)
+        acc = tl.dot(x.to(tl.float16), y.to(tl.float16), acc)
+    tl.store(c + m[:, None] * N + n[None, :], acc)
+
+
+@triton.jit
 def turned(
     x, w, y, M, N, K, stride, WIDE: tl.constexpr, BLOCK_M: tl.constexpr, BLOCK_N: tl.constexpr, BLOCK_K: tl.constexpr
 ):  # fmt: skip
@@ -3327,6 +3340,10 @@ TWILL = {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "bounds": "*i32:16", "N": "i32:16", "K": "i32:16",
         "BLOCK_M": 64, "BLOCK_N": 64, "BLOCK_K": 32, "num_warps": 4,
     },
+    "promoted": {
+        **dict.fromkeys("ab", "*fp8e4nv:16"), "c": "*fp32:16", "N": "i32:16", "K": "i32:16", "BLOCK_M": 16,
+        "BLOCK_N": 32, "BLOCK_K": 256, "num_warps": 4,
+    },
     "edged": {
         **dict.fromkeys("ab", "*fp16:16"), "c": "*fp32:16", "N": "i32:16", "K": "i32:16", "BLOCK_M": 64,
         "BLOCK_N": 64, "BLOCK_K": 64, "num_warps": 4,
@@ -3766,6 +3783,7 @@ VARIANTS = {
     "marching": ("marching", {}),
     "allotted": ("allotted", {}),
     "edged": ("edged", {}),
+    "promoted": ("promoted", {}),
     "pacing": ("pacing", {}),
     "revolving": ("revolving", {}),
     "apportioned": ("apportioned", {}),

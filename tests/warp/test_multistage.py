@@ -47,6 +47,8 @@ COPIES, TMA, VECTORS, ROWS, NESTED = "pointers", "matmul_half", "scaled", "overt
 GATHERED, LOOKED_UP, BESIDE = "gathered_rows", "consulted", "weighed"
 BETWEEN = "tilted"
 """A vector is read between two MMAs, so that its slot is released in the prologue too."""
+CONVERTED = "promoted"
+"""All that is loaded is converted for MMAs of warps."""
 ATTENTION = "queries"
 AHEAD = "hopping", "hopped"
 """Where to load from follows from numbers that the loop carries and loads; one reads them in time, too."""
@@ -91,8 +93,24 @@ def test_a_slot_is_filled_again_right_behind_its_release(kernel: str) -> None:
         assert before.at.iteration.offset - load.at.iteration.offset == load.slots
 
 
+def test_what_is_converted_for_mmas_of_warps_is_released_behind_them() -> None:
+    _, loop = _loop(changed(CONVERTED, MULTISTAGE))
+    (release,) = [i for i, one in enumerate(loop.steady) if isinstance(one, ConsumerRelease)]
+    computed = [i for i, one in enumerate(loop.steady) if isinstance(one, Compute)]
+    assert len(computed) == 3, "two conversions and the MMA"
+    assert max(computed) < release
+
+
+def test_a_part_of_what_is_converted_for_mmas_of_warps_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = changed(CONVERTED, MULTISTAGE).launch
+    monkeypatch.setattr("twill.warp.multistage._for_mmas", lambda *given: {})  # pyright: ignore
+    whole = changed(CONVERTED, MULTISTAGE).launch
+    assert parts.entry_registers < whole.entry_registers
+    assert parts.blocks > whole.blocks
+
+
 @pytest.mark.parametrize(
-    "kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH]
+    "kernel", [COPIES, TMA, VECTORS, ROWS, ATTENTION, BETWEEN, *AHEAD, OVERTAKEN, THROUGH, CONVERTED]
 )
 def test_values_are_right_for_any_number_of_iterations(kernel: str) -> None:
     made = changed(kernel, MULTISTAGE)
@@ -282,7 +300,7 @@ def test_what_is_refused(kernel: str, why: str) -> None:
 
 
 @pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
-@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS])
+@pytest.mark.parametrize("kernel", [COPIES, TMA, VECTORS, CONVERTED])
 def test_the_ptx_computes_the_same(kernel: str) -> None:
     """With fewer iterations than slots and with more, in several orders of what is asynchronous."""
     made, (_, scheduled) = changed(kernel, MULTISTAGE), loops(kernel)
@@ -292,9 +310,10 @@ def test_the_ptx_computes_the_same(kernel: str) -> None:
         library = compiled(Path(folder) / "kernel.cu", Path(folder), [RUNTIME], "90a")
         built = Build(described, made.function, library)
         for k, schedule in ((64, 0), (512, 1), (512, 2)):
-            compared = run(built, Request({"M": 128, "N": 128, "K": k}, schedule=schedule))
+            numbers = {"N": 128, "K": k} | ({} if kernel == CONVERTED else {"M": 128})
+            compared = run(built, Request(numbers, schedule=schedule))
             assert wrong(built, compared) is None, compared
-            assert sum(one.values for one in compared) > 1000
+            assert sum(one.values for one in compared) > 500
 
 
 def test_what_other_compilers_can_not_express_is_refused() -> None:

@@ -8,6 +8,10 @@ an SM hide what one waits for, and the loop is short. A thread block has fewer w
 sooner, so that an SM holds more of them; but the loads take issue slots and registers of the group, which
 also waits for all of its warps before it fills a slot.
 
+What is read from a slot and changed for an MMA of warps (a conversion of weights) is released behind that
+MMA: between two barriers ptxas converts one part after the other, each in the registers of the one before.
+Released at once, the whole tile would be in registers.
+
 On an H200, speeds beside Triton's (in brackets with iterations that overlap): Mamba's
 _chunk_scan_bwd_dcb_kernel in tiles of 64 x 32, six thread blocks, 1.19 (0.93), 0.80 with two and a group that
 loads; fla's chunk_gla_bwd_kernel_dv, four, 0.85 (0.76); vLLM's awq_gemm_kernel 0.84 (0.81); gemlite's split-K
@@ -16,6 +20,7 @@ product 0.84 (0.79).
 
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import replace
+from math import ceil
 
 from twill.ir.loop import Op, Scalar, Tensor, Value
 from twill.ir.operands import At, Iteration, Read, Register, Write
@@ -35,8 +40,8 @@ from twill.warp.channels import ChannelPlan
 from twill.warp.dataflow import EFFECTS, Code
 from twill.warp.events import fills_for_itself, loads
 from twill.warp.kernel import Group
-from twill.warp.pipelined_loops import LoopDraft, LoopStatements, on_its_own, one_by_one
-from twill.warp.plan import PlannedLoop
+from twill.warp.pipelined_loops import LoopDraft, LoopStatements, on_its_own
+from twill.warp.plan import PlannedLoop, read_converted
 from twill.warp.prologue import epilogue, prologue
 from twill.warp.run_ahead import Ahead, before, behind, makers, needless, refused
 from twill.warp.steps import Parts, Step
@@ -44,6 +49,10 @@ from twill.warp.target import Target
 from twill.warp.tasks import Leaf, Scheduled, Task
 from twill.warp.thread_block import OnlyGroup, only_moves
 
+INSTRUCTION = 16
+"""Columns of A that an MMA instruction of a warp reads, of 2 bytes."""
+IN_FLIGHT = 2
+"""Instructions whose operands a thread holds at a time (estimate)."""
 LEAST_SLOTS = 2
 """Slots of a channel of which one may stay taken while the next tile is read."""
 
@@ -75,13 +84,17 @@ def merged(
     moved = (
         replace(part, tasks=tuple(replace(task, group=group.id) for task in part.tasks)) for part in parts
     )
-    needed = max(_registers(part.scheduled, {group.id, *others}) for part in parts)
+    needed = max(
+        _registers(part.scheduled, {group.id, *others}, _parts_of_tiles(code, target, part.tasks))
+        for part in parts
+    )
     warps = min(group.warps, code.module.num_warps)
     return tuple(moved), (OnlyGroup(group.id, warps, min(needed, group.registers)),)
 
 
-def _registers(one: Scheduled, groups: Set[int]) -> int:
-    """Of a thread, where iterations do not overlap: what is carried to another one counts all the time."""
+def _registers(one: Scheduled, groups: Set[int], parts: Mapping[str, float]) -> int:
+    """Of a thread, where iterations do not overlap: what is carried to another one counts all the time, and
+    of what some tasks compute so large a part."""
     limits, held, changes = one.problem.limits, 0, list[tuple[int, int]]()
     for value in one.problem.values:
         made = one.group(value.src) in groups
@@ -91,12 +104,64 @@ def _registers(one: Scheduled, groups: Set[int]) -> int:
             held += value.registers
         else:
             end = max((one.start(use.op) + use.hold for use in value.uses), default=begin)
-            changes += [(begin, value.registers), (max(begin, end), -value.registers)]
+            registers = ceil(value.registers * parts.get(value.src, 1.0))
+            changes += [(begin, registers), (max(begin, end), -registers)]
     most = now = held
     for _, change in sorted(changes):
         now += change
         most = max(most, now)
     return -(-(limits.register_base + most) // limits.register_step) * limits.register_step
+
+
+def _parts_of_tiles(code: Code, target: Target, tasks: Sequence[Task]) -> Mapping[str, float]:
+    """Which part of what a task computes a thread holds at a time, by the task's id, where it is computed for
+    MMAs of warps alone: the columns or rows of a few instructions."""
+    depths = {
+        task.id: min(map(_depth, ops))
+        for task in tasks
+        if (ops := [op for index in task.ops if role(op := code.ops[index]) == "dot"])
+    }
+    return {
+        task: min(1.0, IN_FLIGHT * INSTRUCTION / min(depths[mma] for mma in mmas))
+        for task, mmas in _for_mmas(code, target, tasks).items()
+    }
+
+
+def _depth(mma: Op) -> int:
+    kind = mma.operands[0].type
+    return kind.shape[-1] if isinstance(kind, Tensor) else INSTRUCTION
+
+
+def _for_mmas(code: Code, target: Target, tasks: Sequence[Task]) -> Mapping[str, frozenset[str]]:
+    """The MMAs of warps for which a task computes, by ids: by itself or through other tasks, without an
+    exchange between threads, and for nothing else. None of them is in another iteration."""
+    known, found = makers(tasks), dict[str, frozenset[str]]()
+    readers = dict[str, list[tuple[Task, Leaf]]]()
+    for task in tasks:
+        for leaf in task.leaves:
+            if (maker := known.get(leaf.source.id)) is not None:
+                readers.setdefault(maker.id, []).append((task, leaf))
+
+    def reached(task: Task) -> frozenset[str]:
+        ops = [code.ops[index] for index in task.ops]
+        if any(role(op) == "dot" for op in ops):
+            return frozenset({task.id})
+        if task.id not in found:
+            apart = any(op.name in EFFECTS or op.regions or _exchanges(code, target, op) for op in ops)
+            read = readers.get(task.id, [])
+            if apart or any(leaf.distance != 0 for _, leaf in read):
+                found[task.id] = frozenset()
+            else:
+                each = [reached(reader) for reader, _ in read]
+                found[task.id] = frozenset[str]().union(*each) if all(each) else frozenset()
+        return found[task.id]
+
+    return {task.id: mmas for task in tasks if (mmas := reached(task)) and task.id not in mmas}
+
+
+def _exchanges(code: Code, target: Target, op: Op) -> bool:
+    """Whether threads exchange elements, between barriers."""
+    return bool(target.tiles.scratch(op)) and not (role(op) == "layout" and read_converted(code, op))
 
 
 def _stays(code: Code, part: PlannedLoop, task: Task) -> str:
@@ -167,10 +232,13 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
     if not own or draft.parts is None:
         return draft
     first = tuple(one for channel in own.values() for one in _load(group, channel, At(Iteration("newest"))))
-    parts = _behind_each_other(on_its_own(group), own)
+    sequence = on_its_own(group)
+    parts = _behind_each_other(sequence, own)
     made = group.kernel.target.legalization.waits(group.code, parts) if parts else ((), (), ())
     if parts is None or _serialized(made[1]):
-        parts, made = replace(draft.parts, stages=1), ((), one_by_one(group), ())
+        straight = group.kernel.target.legalization.straight
+        parts = replace(draft.parts, stages=1)
+        made = ((), straight(group.code, _released_behind_mmas(group, sequence)), ())
 
     def filling(part: Sequence[Statement]) -> tuple[Statement, ...]:
         return tuple(step for one in part for step in (one, *_refilled(group, own.get(_released(one)), one)))
@@ -194,6 +262,29 @@ def _behind_each_other(sequence: tuple[Step, ...], own: Mapping[str, ChannelPlan
     late, cut = tuple(map(_later, tail)), mmas[0] + 1
     rotated = (*sequence[:cut], *late, *sequence[cut : mmas[-1] + 1])
     return Parts(prologue(rotated, 2), rotated, epilogue(rotated, 2), 2)
+
+
+def _released_behind_mmas(group: Group, sequence: tuple[Step, ...]) -> tuple[Step, ...]:
+    """An iteration in which slots whose tiles are changed for MMAs of warps are released behind these."""
+    fed = _for_mmas(group.code, group.kernel.target, group.own)
+    executed = {
+        step.statement.node: i for i, step in enumerate(sequence) if isinstance(step.statement, Compute)
+    }
+    reading = dict[str, list[str]]()
+    for task in group.own:
+        for leaf in task.leaves:
+            if task.id in fed and leaf.distance == 0 and (location := group.channel(leaf)) is not None:
+                reading.setdefault(location[0].id, []).append(task.id)
+    behind = dict[int, list[Step]]()
+    for i, step in enumerate(sequence):
+        mmas = {mma for task in reading.get(_released(step.statement), ()) for mma in fed[task]}
+        last = max([i, *(executed[mma] for mma in mmas)])
+        behind.setdefault(last, []).append(step)
+    return tuple(step for i in sorted(behind) for step in sorted(behind[i], key=_is_release))
+
+
+def _is_release(step: Step) -> bool:
+    return isinstance(step.statement, ConsumerRelease)
 
 
 def _serialized(steady: Sequence[Statement]) -> bool:

@@ -503,12 +503,12 @@ def _through_scratch(
         if (maker := code.maker(value))
         and all(isinstance(one.type, Tensor) and target.tiles.leaves(one.type) for one in maker.operands)
     }
-    read = {op.index for op in ops if role(op) == "layout" and _read_converted(code, op)}
+    read = {op.index for op in ops if role(op) == "layout" and read_converted(code, op)}
     free = leaving | read
     return tuple(op for op in ops if op.index not in free and target.tiles.scratch(op))
 
 
-def _read_converted(code: Code, op: Op) -> bool:
+def read_converted(code: Code, op: Op) -> bool:
     """A tile that is read from its slot in the layout that it is changed to."""
     result = op.result.type
     exact = isinstance(result, Tensor) and isinstance(one := root(result.encoding), Linear) and one.exact

@@ -83,18 +83,18 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
             keep(kept_x_18_then0_at0);
             keep(kept_x_18_then0_at1);
             if (n >= 2) {
-                // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:70:614)
+                // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:57:15)
                 channel_x_18_then0.producer_acquire(count_x_18_then0);
                 {
                     const int32_t addi_10_ = 64;
                     const bool cmpi_11_ = addi_10_ > K;
-                    const bool twill_if0_3_ = cmpi_11_ ^ true;
+                    const bool twill_if0_1_ = cmpi_11_ ^ true;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0);
                     __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t(0);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), ((((0 + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), (((0 + int32_t((chunk_ * 8))) < K) | twill_if0_1_));
                 }
                 channel_x_18_then0.producer_commit(count_x_18_then0);
                 // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
@@ -107,18 +107,18 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                         }
                     }
                 }
-                // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:70:614)
+                // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:57:15)
                 channel_x_18_then0.producer_acquire(count_x_18_then0 + 1);
                 {
                     const int32_t addi_10_ = 128;
                     const bool cmpi_11_ = addi_10_ > K;
-                    const bool twill_if0_3_ = cmpi_11_ ^ true;
+                    const bool twill_if0_1_ = cmpi_11_ ^ true;
                     [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                     const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0 + 1);
                     __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t(64);
                     keep(from_);
                     #pragma unroll
-                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), ((((64 + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                    for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), (((64 + int32_t((chunk_ * 8))) < K) | twill_if0_1_));
                 }
                 channel_x_18_then0.producer_commit(count_x_18_then0 + 1);
                 // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
@@ -132,18 +132,18 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                     }
                 }
                 for (int32_t i = 2; i < n; ++i) {
-                    // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:70:614)
+                    // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:57:15)
                     channel_x_18_then0.producer_acquire(count_x_18_then0 + i);
                     {
                         const int32_t addi_10_ = (i * 64) + 64;
                         const bool cmpi_11_ = addi_10_ > K;
-                        const bool twill_if0_3_ = cmpi_11_ ^ true;
+                        const bool twill_if0_1_ = cmpi_11_ ^ true;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0 + i);
                         __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), (((((i * 64) + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), ((((i * 64) + int32_t((chunk_ * 8))) < K) | twill_if0_1_));
                     }
                     channel_x_18_then0.producer_commit(count_x_18_then0 + i);
                     // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
@@ -183,18 +183,18 @@ guarded_kernel(const __grid_constant__ CUtensorMap map_b_desc_0, const __grid_co
                 channel_load_18_then2.producer_commit(count_load_18_then2 + n - 1);
             } else {
                 for (int32_t i = 0; i < n; ++i) {
-                    // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:70:614)
+                    // cycle 0, stage 0: copy x_18_then0 (tests/kernels/ttgir/guarded.sm100.ttgir:57:15)
                     channel_x_18_then0.producer_acquire(count_x_18_then0 + i);
                     {
                         const int32_t addi_10_ = (i * 64) + 64;
                         const bool cmpi_11_ = addi_10_ > K;
-                        const bool twill_if0_3_ = cmpi_11_ ^ true;
+                        const bool twill_if0_1_ = cmpi_11_ ^ true;
                         [[maybe_unused]] const uint32_t row_ = thread.index / 8, chunk_ = thread.index % 8;
                         const uint32_t to_ = channel_x_18_then0.slot(count_x_18_then0 + i);
                         __half* from_ = a + int32_t(kept_x_18_then0_at1[0]) + int32_t((i * 64));
                         keep(from_);
                         #pragma unroll
-                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), (((((i * 64) + int32_t((chunk_ * 8))) < K) & cmpi_11_) | twill_if0_3_));
+                        for (uint32_t i_ = 0; i_ < 8; ++i_) cp_async<16>(to_ + kept_x_18_then0_to[0] + i_ * 2048, advanced(from_, kept_x_18_then0_at0[i_]), ((((i * 64) + int32_t((chunk_ * 8))) < K) | twill_if0_1_));
                     }
                     channel_x_18_then0.producer_commit(count_x_18_then0 + i);
                     // cycle 0, stage 0: load y_then2 (tests/kernels/ttgir/guarded.sm100.ttgir:77:12)
