@@ -259,8 +259,50 @@ def test_threads_that_copy_a_vector_load_their_own_numbers_ahead_too() -> None:
 
 
 def test_loads_of_an_iteration_share_a_barrier() -> None:
-    """Tiles and vectors alike: in the kernel with a group that loads, each has one of its own."""
-    assert len(program(VECTORS).channels) > len(changed(VECTORS, MULTISTAGE).channels) == 1
+    """In the kernel with a group that loads, each has one of its own."""
+    for kernel in (COPIES, THROUGH):
+        assert len(changed(kernel, MULTISTAGE).channels) == 1
+    made = changed(VECTORS, MULTISTAGE)
+    assert len(program(VECTORS).channels) > len(made.channels) == 2
+
+
+def test_tiles_are_loaded_again_before_scales_of_their_product_are_read() -> None:
+    made = changed(VECTORS, MULTISTAGE)
+    _, loop = _loop(made)
+    tiles, scales = made.channels
+    assert {len(one.shape) for one in tiles.tensors} == {2}
+    assert {len(one.shape) for one in scales.tensors} == {1}
+    events = [
+        (type(one), one.channel if isinstance(one, ConsumerWait | ConsumerRelease | ProducerLoad) else "")
+        for one in loop.steady
+    ]
+    assert [one for one in events if one[0] is not Compute] == [
+        (ConsumerWait, tiles.id),
+        (MmaIssue, ""),
+        (MmaWait, ""),
+        (ConsumerRelease, tiles.id),
+        (ProducerLoad, tiles.id),
+        (ConsumerWait, scales.id),
+        (ConsumerRelease, scales.id),
+        (ProducerLoad, scales.id),
+    ]
+
+
+def test_tiles_that_tma_loads_need_no_fence_beside_copies() -> None:
+    """The tensor core reads what TMA has written, threads what they have copied."""
+    text = target("sm90").source(changed(VECTORS, MULTISTAGE))
+    tma, copies = text.split("scaled_tma_kernel(", 1)[1].split("scaled_kernel(", 1)
+    assert "tma_load(" in tma
+    assert "cp_async<" in tma
+    assert "fence_async_shared" not in tma
+    assert "fence_async_shared" in copies
+
+
+@pytest.mark.skipif(not shutil.which("nvcc"), reason="needs nvcc")
+def test_the_ptx_of_tiles_and_scales_apart_is_right() -> None:
+    made, (_, scheduled) = changed(VECTORS, MULTISTAGE), loops(VECTORS)
+    run = executed(made, scheduled, target("sm90").source(made), lambda what: None)
+    assert run.values > 1000
 
 
 def _without(part: tuple[Statement, ...], left: type) -> tuple[Statement, ...]:
@@ -349,7 +391,7 @@ def test_slots_are_as_many_as_stay_in_cache() -> None:
 def test_tiles_before_the_loop_are_loaded_behind_its_first_loads() -> None:
     """They would be waited for, and passed on among warps, before a loop of few iterations begins to load."""
     text = target("sm90").source(changed(BESIDE, MULTISTAGE))
-    first, tile = text.index("// copy y_62_weights_65"), text.rindex("// load.x_28")
+    first, tile = text.index("// copy y_62 "), text.rindex("// load.x_28")
     assert first < tile < text.index("consumer_wait(", first)
 
 

@@ -38,8 +38,7 @@ def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
     one = emitter.program.channel(channel)
     if one.local:
         return [emitter.scope().group_barrier()]
-    copied = one.filled_by == "cp_async" or _copied_outside(emitter, channel)
-    fenced = copied and _read_by_mmas(emitter.group, channel)
+    fenced = _fenced(emitter, emitter.group, channel)
     wait = f"{channel_name(channel)}.consumer_wait({emitter.positions.of(channel, at.iteration)});"
     lines = [wait, "fence_async_shared();"] if fenced else [wait]
     if emitter.of_pair(channel):
@@ -50,24 +49,31 @@ def consumer_wait(emitter: Emitter, channel: str, at: At) -> list[str]:
     return lines
 
 
-def _copied_outside(emitter: Emitter, channel: str) -> bool:
-    """Whether threads copy the tiles of a channel that are not such as tensor maps describe."""
-    loads = (
+def _fenced(emitter: Emitter, group: WarpProgram, channel: str) -> bool:
+    """Whether an asynchronous MMA of a group reads tiles where threads copy them to: the group has a fence
+    between the copies and the MMA."""
+    return bool(_copied(emitter, channel) & _read_by_mmas(group, channel))
+
+
+def _copied(emitter: Emitter, channel: str) -> frozenset[int]:
+    """The tiles of a channel's slots that threads copy, as tensor maps do not describe them or not all of
+    them."""
+    by_threads = emitter.program.channel(channel).filled_by == "cp_async"
+    fills = (
         one
         for group in emitter.program.groups
         for one in walk(group.body)
         if isinstance(one, ProducerLoad) and one.channel == channel
     )
-    tiled = (emitter.tiled.get(load.ops[-1]) for one in loads for load in one.loads)
-    return any(own is not None and own.inside for own in tiled)
+    loads = ((load.tensor, emitter.tiled.get(load.ops[-1])) for one in fills for load in one.loads)
+    return frozenset(tensor for tensor, own in loads if (bool(own.inside) if own else by_threads))
 
 
-def _read_by_mmas(group: WarpProgram, channel: str) -> bool:
-    """Whether an asynchronous MMA of a group reads slots of a channel where they lie: the group has a fence
-    between the copies of threads and these."""
+def _read_by_mmas(group: WarpProgram, channel: str) -> frozenset[int]:
+    """The tiles of a channel's slots that asynchronous MMAs of a group read where they lie."""
     issued = (one for one in walk(group.body) if isinstance(one, MmaIssue))
     read = (location for one in issued for location in effects(one).reads)
-    return any(isinstance(location, Slot) and location.channel == channel for location in read)
+    return frozenset(one.tensor for one in read if isinstance(one, Slot) and one.channel == channel)
 
 
 def fenced_by_producer(emitter: Emitter, channel: str) -> bool:
@@ -79,8 +85,8 @@ def fenced_by_producer(emitter: Emitter, channel: str) -> bool:
 
 def _unfenced(emitter: Emitter, one: Channel) -> bool:
     readers = (group for group in emitter.program.groups if group.id in one.consumers)
-    copied = one.filled_by == "tma" and _copied_outside(emitter, one.id)
-    return copied and not any(_read_by_mmas(group, one.id) for group in readers)
+    copied = one.filled_by == "tma" and _copied(emitter, one.id)
+    return bool(copied) and not any(_fenced(emitter, group, one.id) for group in readers)
 
 
 def copied_before(emitter: Emitter) -> list[str]:
