@@ -358,6 +358,22 @@ def test_a_kernel_that_spills_half_is_taken_where_all_spill(
         )
 
 
+@pytest.mark.parametrize(
+    ("said", "taken"),
+    [
+        (("(C7517) a wait",), False),
+        ((), True),
+        (("(C7517) a wait", "(C7514) serialized"), False),
+    ],
+)
+def test_a_kernel_with_as_many_warnings_is_no_remedy(
+    gemm: Generated, said: Sequence[str], *, taken: bool
+) -> None:
+    first = spills.Compiled(gemm, ("(C7517) a wait",))
+    found = module._far_less(spills.Compiled(gemm, tuple(said)), first)  # pyright: ignore[reportPrivateUsage]
+    assert found == taken
+
+
 def test_what_the_check_refuses_is_not_taken(monkeypatch: pytest.MonkeyPatch, gemm: Generated) -> None:
     """Though ptxas spills nothing of it."""
     tried = tried_with(monkeypatch, gemm, 0)

@@ -199,6 +199,22 @@ def test_words_assemble_without_complaint(tmp_path: Path) -> None:
 
 
 @needs_nvcc
+def test_two_neighbours_of_16_bits_are_stored_as_a_word(tmp_path: Path) -> None:
+    """Else nvcc stores the halves of some packed words one by one."""
+    source = """
+#include "twill.cuh"
+using namespace twill;
+__global__ void pairs(__half* a, __nv_bfloat16* b, const uint32_t* words) {
+    const uint32_t word = words[threadIdx.x];
+    store_pair(a + 2 * threadIdx.x, f16_of(word, 1), f16_of(word, 0));
+    store_pair(b + 2 * threadIdx.x, bf16_of(word, 0), bf16_of(word, 1));
+}
+"""
+    ptx, _ = compile_to(tmp_path, source, "ptx")
+    assert re.findall(r"st\.global\.([.\w]+)", ptx) == ["u32", "u32"]
+
+
+@needs_nvcc
 def test_matrix_instructions_assemble_in_flight(tmp_path: Path) -> None:
     _, said = compile_to(tmp_path, matrix_source(), "cubin")
     assert said.count("Compiling entry function") == 13

@@ -321,9 +321,11 @@ def _best_retry(
 
 
 def _far_less(built: Compiled, first: Compiled) -> bool:
-    """Whether a kernel with warnings has so few that it comes before another one."""
+    """Whether a kernel with warnings has so few that it comes before another one: as many as that one has are
+    no reason to take it."""
     (others, spilled), (others_of_first, spilled_by_first) = severity(built.said), severity(first.said)
-    return others <= others_of_first and LESS * spilled <= spilled_by_first
+    fewer = others < others_of_first or spilled < spilled_by_first
+    return fewer and others <= others_of_first and LESS * spilled <= spilled_by_first
 
 
 def _tried(retry: Retry, fastest: float) -> Compiled | None:

@@ -109,7 +109,6 @@ prefixes_kernel(const __grid_constant__ CUtensorMap map_a_desc_0, const __grid_c
                     wgmma_wait<0>();
                     registers_fence(acc_7);
                 }
-                wgmma_wait<0>();
                 channel_x_y.consumer_release(count_x_y + n - 1);
             }
         }

@@ -180,11 +180,11 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) most_48[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __half((float(most_48[i_ / 2 % 2]) + float(unpack_f16(most_47[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                    for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __hadd_rn(most_48[i_ / 2 % 2], f16_of(most_47[i_ / 8][i_ / 2 % 4], i_ % 2));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
-                            most_48[i_] = __half((float(most_48[i_]) + float(__shfl_xor_sync(~0u, most_48[i_], lanes))));
+                            most_48[i_] = __hadd_rn(most_48[i_], __half(__shfl_xor_sync(~0u, most_48[i_], lanes)));
                 }
                 // cycle 315, stage 0: dot.s_44 (tests/kernels/ttgir/reread.sm90.ttgir:59:15)
                 {
@@ -287,11 +287,11 @@ reread_tma_kernel(const __grid_constant__ CUtensorMap map_x_35, const __grid_con
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) most_48[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __half((float(most_48[i_ / 2 % 2]) + float(unpack_f16(most_47[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                        for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __hadd_rn(most_48[i_ / 2 % 2], f16_of(most_47[i_ / 8][i_ / 2 % 4], i_ % 2));
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
-                                most_48[i_] = __half((float(most_48[i_]) + float(__shfl_xor_sync(~0u, most_48[i_], lanes))));
+                                most_48[i_] = __hadd_rn(most_48[i_], __half(__shfl_xor_sync(~0u, most_48[i_], lanes)));
                     }
                     // cycle 315, stage 0: dot.s_44 (tests/kernels/ttgir/reread.sm90.ttgir:59:15)
                     {
@@ -758,11 +758,11 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_) most_48[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __half((float(most_48[i_ / 2 % 2]) + float(unpack_f16(most_47[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                    for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __hadd_rn(most_48[i_ / 2 % 2], f16_of(most_47[i_ / 8][i_ / 2 % 4], i_ % 2));
                     #pragma unroll
                     for (int i_ = 0; i_ < 2; ++i_)
                         for (int lanes = 1; lanes <= 2; lanes *= 2)
-                            most_48[i_] = __half((float(most_48[i_]) + float(__shfl_xor_sync(~0u, most_48[i_], lanes))));
+                            most_48[i_] = __hadd_rn(most_48[i_], __half(__shfl_xor_sync(~0u, most_48[i_], lanes)));
                 }
                 // cycle 315, stage 0: dot.s_44 (tests/kernels/ttgir/reread.sm90.ttgir:59:15)
                 {
@@ -864,11 +864,11 @@ reread_kernel(__half* q, __half* k, __half* v, __half* o, float* sums, int32_t K
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_) most_48[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __half((float(most_48[i_ / 2 % 2]) + float(unpack_f16(most_47[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                        for (int i_ = 0; i_ < 32; ++i_) most_48[i_ / 2 % 2] = __hadd_rn(most_48[i_ / 2 % 2], f16_of(most_47[i_ / 8][i_ / 2 % 4], i_ % 2));
                         #pragma unroll
                         for (int i_ = 0; i_ < 2; ++i_)
                             for (int lanes = 1; lanes <= 2; lanes *= 2)
-                                most_48[i_] = __half((float(most_48[i_]) + float(__shfl_xor_sync(~0u, most_48[i_], lanes))));
+                                most_48[i_] = __hadd_rn(most_48[i_], __half(__shfl_xor_sync(~0u, most_48[i_], lanes)));
                     }
                     // cycle 315, stage 0: dot.s_44 (tests/kernels/ttgir/reread.sm90.ttgir:59:15)
                     {

@@ -305,13 +305,13 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -319,7 +319,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
                         total_37_each[i_] = 0.0f;
-                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
@@ -377,13 +377,13 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -391,7 +391,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {
                             total_37_each[i_] = 0.0f;
-                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                         }
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
@@ -424,13 +424,13 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -438,7 +438,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
                         total_37_each[i_] = 0.0f;
-                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
@@ -496,13 +496,13 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -510,7 +510,7 @@ scored_tma_kernel(const __grid_constant__ CUtensorMap map_y_32, __half* q, __hal
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {
                             total_37_each[i_] = 0.0f;
-                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                         }
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
@@ -791,13 +791,13 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -805,7 +805,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
                         total_37_each[i_] = 0.0f;
-                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
@@ -863,13 +863,13 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -877,7 +877,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {
                             total_37_each[i_] = 0.0f;
-                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                         }
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
@@ -910,13 +910,13 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                    for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -924,7 +924,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                     #pragma unroll
                     for (int i_ = 0; i_ < 32; ++i_) {
                         total_37_each[i_] = 0.0f;
-                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                        for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                     }
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);
@@ -982,13 +982,13 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __half((float(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)]) + float(unpack_f16(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2))));
+                        for (int i_ = 0; i_ < 64; ++i_) total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)] = __hadd_rn(total_37_each[((i_ & 1) + ((i_ >> 2) & 15) * 2)], f16_of(s_35[((i_ & 63)) / 8][((i_ & 63)) / 2 % 4], ((i_ & 63)) % 2));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 4))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 4)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 8))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 8)));
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __half((float(total_37_each[i_]) + float(__shfl_xor_sync(~0u, total_37_each[i_], 16))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(__shfl_xor_sync(~0u, total_37_each[i_], 16)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) shared_at<__half>(memory + 66560 + (((thread.warp >> 0 & 1) * 1) * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)) = total_37_each[i_];
@@ -996,7 +996,7 @@ scored_kernel(__half* q, __half* k, int32_t* ends, __half* c, int32_t N) {
                         #pragma unroll
                         for (int i_ = 0; i_ < 32; ++i_) {
                             total_37_each[i_] = 0.0f;
-                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __half((float(total_37_each[i_]) + float(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half)))));
+                            for (int warp = 0; warp < 2; ++warp) total_37_each[i_] = __hadd_rn(total_37_each[i_], __half(shared_at<__half>(memory + 66560 + (warp * 256 + ((i_ & 1) * 4 + ((i_ >> 1) & 7) * 32 + ((i_ >> 4) & 1) * 2 + (thread.lane & 3) * 8 + ((thread.warp >> 1) & 1))) * sizeof(__half))));
                         }
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_37[i_] = pack_f16(total_37_each[(((2 * i_) & 31))], total_37_each[(((2 * i_ + 1) & 31))]);

@@ -119,11 +119,11 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = to_bf16((float(total_21[i_ / 4 * 2 + i_ % 2]) + float(unpack_bf16(total_20[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         for (int lanes = 4; lanes <= 16; lanes *= 2)
-                            total_21[i_] = to_bf16((float(total_21[i_]) + float(__shfl_xor_sync(~0u, total_21[i_], lanes))));
+                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
@@ -132,7 +132,7 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) {
                         total_21[i_] = 0.0f;
-                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = to_bf16((float(total_21[i_]) + float(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)))));
+                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
                     }
                 }
                 // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
@@ -185,11 +185,11 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = to_bf16((float(total_21[i_ / 4 * 2 + i_ % 2]) + float(unpack_bf16(total_20[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             for (int lanes = 4; lanes <= 16; lanes *= 2)
-                                total_21[i_] = to_bf16((float(total_21[i_]) + float(__shfl_xor_sync(~0u, total_21[i_], lanes))));
+                                total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
@@ -198,7 +198,7 @@ tallied_tma_kernel(const __grid_constant__ CUtensorMap map_x_16, const __grid_co
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) {
                             total_21[i_] = 0.0f;
-                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = to_bf16((float(total_21[i_]) + float(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)))));
+                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
                         }
                     }
                     // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
@@ -394,11 +394,11 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
                     #pragma unroll
-                    for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = to_bf16((float(total_21[i_ / 4 * 2 + i_ % 2]) + float(unpack_bf16(total_20[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                    for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
                         for (int lanes = 4; lanes <= 16; lanes *= 2)
-                            total_21[i_] = to_bf16((float(total_21[i_]) + float(__shfl_xor_sync(~0u, total_21[i_], lanes))));
+                            total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_)
@@ -407,7 +407,7 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                     #pragma unroll
                     for (int i_ = 0; i_ < 16; ++i_) {
                         total_21[i_] = 0.0f;
-                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = to_bf16((float(total_21[i_]) + float(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)))));
+                        for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
                     }
                 }
                 // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)
@@ -459,11 +459,11 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) total_21[i_] = 0.0f;
                         #pragma unroll
-                        for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = to_bf16((float(total_21[i_ / 4 * 2 + i_ % 2]) + float(unpack_bf16(total_20[i_ / 8][i_ / 2 % 4], i_ % 2))));
+                        for (int i_ = 0; i_ < 32; ++i_) total_21[i_ / 4 * 2 + i_ % 2] = __hadd_rn(total_21[i_ / 4 * 2 + i_ % 2], bf16_of(total_20[i_ / 8][i_ / 2 % 4], i_ % 2));
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
                             for (int lanes = 4; lanes <= 16; lanes *= 2)
-                                total_21[i_] = to_bf16((float(total_21[i_]) + float(__shfl_xor_sync(~0u, total_21[i_], lanes))));
+                                total_21[i_] = __hadd_rn(total_21[i_], to_bf16(__shfl_xor_sync(~0u, total_21[i_], lanes)));
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_)
@@ -472,7 +472,7 @@ tallied_kernel(__nv_bfloat16* a, __nv_bfloat16* b, float* c, float* sums, int32_
                         #pragma unroll
                         for (int i_ = 0; i_ < 16; ++i_) {
                             total_21[i_] = 0.0f;
-                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = to_bf16((float(total_21[i_]) + float(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16)))));
+                            for (int warp = 0; warp < 4; ++warp) total_21[i_] = __hadd_rn(total_21[i_], to_bf16(shared_at<__nv_bfloat16>(memory + 65536 + (warp * 64 + int32_t(thread.column + 8 * (i_ / 2) + i_ % 2)) * sizeof(__nv_bfloat16))));
                         }
                     }
                     // cycle 345, stage 0: ext.total_22 (tests/kernels/ttgir/tallied.sm90.ttgir:53:19)

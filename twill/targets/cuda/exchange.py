@@ -12,13 +12,14 @@ from twill.ir.loop import Op, Tensor
 from twill.ir.statements import SLICES
 from twill.ops.axis import axis_of
 from twill.ops.c import c_type
+from twill.ops.values import element
 from twill.targets.cuda.arithmetic import expression, neutral
-from twill.targets.cuda.element_pairs import FLOAT, pair, paired_word
-from twill.targets.cuda.expressions import plus
+from twill.targets.cuda.element_pairs import BRAIN, FLOAT, HALF, pair, paired_word
+from twill.targets.cuda.expressions import argument, plus
 from twill.targets.cuda.fragments import Fragment, layout, remainder
 from twill.targets.cuda.linear_tiles import Spread
 from twill.targets.cuda.maxima import by_bits, maxima
-from twill.targets.cuda.register_tiles import Elements, Point, cast, number, point
+from twill.targets.cuda.register_tiles import OF_WORD, PACK, Elements, Point, cast, number, point
 from twill.targets.cuda.shared_tiles import UNROLL
 
 
@@ -234,6 +235,13 @@ def _combine(op: Op) -> tuple[Op, str]:
 
 
 def _combined(combine: Op, one: str, other: str) -> str:
+    """Sums of 16-bit floats by an instruction of theirs, which rounds as that of float32 and a conversion do
+    (`element_pairs`): in a chain the latency of a conversion would follow each addition."""
     kind = combine.result.type
+    dtype = element(kind)
+    if dtype in (HALF, BRAIN) and paired_word(combine, dtype, scalar=True) == "add":
+        word = argument(f"un{PACK[dtype]}", other)
+        stored = cast(kind, other) if word is None else f"{OF_WORD[PACK[dtype]]}({word})"
+        return f"{one} = __hadd_rn({one}, {stored});"
     found = expression(combine, [number(kind, text) for text in (one, other)]) or ""
     return f"{one} = {cast(kind, found)};"

@@ -103,8 +103,10 @@ def with_waits(
     for part, waited in ((parts.prologue, prologue), (parts.steady, steady)):
         if crossing_wait and len(part) in waited and waited[len(part)].pending >= crossing_wait[0].pending:
             del waited[len(part)]
+    begun = _inserted(parts.prologue, prologue)
+    before = (MmaWait(0),) if _initial_beside_mma(begun, _accumulators(parts)) else ()
     return (
-        (*_inserted(parts.prologue, prologue), *crossing_wait),
+        (*before, *begun, *crossing_wait),
         (*_inserted(parts.steady, steady), *crossing_wait),
         (*_inserted(parts.epilogue, epilogue), *([MmaWait(0)] if left else [])),
     )
@@ -127,6 +129,33 @@ def pending(code: Code, parts: Parts) -> Mapping[int, int]:
     """By position in the steady state: how many MMAs may stay in flight there, where it waits."""
     run = _execute(code, parts, 2 * parts.stages + 2, settled=False)
     return {key.position: number for key, number in run.needs.items() if key.part == 1}
+
+
+def _accumulators(parts: Parts) -> frozenset[str]:
+    """The variables that MMAs add to."""
+    issues = (step.statement for part in (parts.prologue, parts.steady, parts.epilogue) for step in part)
+    accumulators = (one.accumulator for one in issues if isinstance(one, MmaIssue))
+    return frozenset(one.variable for one in accumulators if isinstance(one, Register))
+
+
+def _initial_beside_mma(prologue: Sequence[Statement], accumulators: frozenset[str]) -> bool:
+    """Whether arithmetic reads the initial value of an accumulator while an MMA of another one is in flight.
+    ptxas takes it for the result of an MMA and injects a wait there (C7517), unless there is one before."""
+    issued, in_flight = set[str](), False
+    for one in prologue:
+        match one:
+            case MmaIssue(accumulator=Register(variable=variable)):
+                issued.add(variable)
+                in_flight = True
+            case MmaWait(pending=0):
+                in_flight = False
+            case Compute() | ProducerStore() | StoreTile() if in_flight:
+                read = {r.location.variable for r in one.reads if isinstance(r.location, Register)}
+                if read & (accumulators - issued):
+                    return True
+            case _:
+                pass
+    return False
 
 
 def _at(parts: Parts, key: Key) -> At:
@@ -170,11 +199,7 @@ def _inserted(steps: Sequence[Step], waits: Mapping[int, MmaWait]) -> tuple[Stat
 
 def _execute(code: Code, parts: Parts, repeats: int, *, settled: bool = True) -> _Run:
     """All parts, the steady state `repeats` times: N = stages - 1 + repeats iterations."""
-    arithmetic = (step.statement for step in parts.steady if isinstance(step.statement, Compute))
-    touched = frozenset(
-        str(name) for one in arithmetic for _, name, _ in set[Location]().union(*_touched(one, 0, 0))
-    )
-    run, total = _Run(code, touched, settled), parts.stages - 1 + repeats
+    run, total = _Run(code, _arithmetic(parts.steady), settled), parts.stages - 1 + repeats
     began, before = 0, Time()
     for index, part, i in [
         (0, parts.prologue, 0),
@@ -189,6 +214,26 @@ def _execute(code: Code, parts: Parts, repeats: int, *, settled: bool = True) ->
         if part and index < 2:
             _back_edge(run, Key(index, len(part)), began + parts.interval)
     return run
+
+
+def _arithmetic(steady: Sequence[Step]) -> frozenset[str]:
+    """The variables that arithmetic reads or writes, and those that the loop carries and a store reads: what
+    they hold before the first iteration is no MMA's."""
+    found = set[str]()
+    for step in steady:
+        match step.statement:
+            case Compute():
+                found |= {str(name) for one in _touched(step.statement, 0, 0) for _, name, _ in one}
+            case ProducerStore(reads=reads) | StoreTile(reads=reads):
+                carried = (
+                    read.location
+                    for read, (_, back) in zip(reads, step.sources, strict=True)
+                    if back is not None and back > step.stage
+                )
+                found |= {one.variable for one in carried if isinstance(one, Register)}
+            case _:
+                pass
+    return frozenset(found)
 
 
 def _back_edge(run: _Run, key: Key, now: Time) -> None:

@@ -95,13 +95,21 @@ __device__ __forceinline__ void load_neighbours(T (&to)[Size], int first, const 
     for (int i = 0; i < Count; ++i) to[first + i] = values[i];
 }
 
-/// Two neighbours in one store, to an address that is a multiple of both together.
+/// Two neighbours in one store, to an address that is a multiple of both together. Those of 16 bits are one word: nvcc
+/// may store the halves of a packed one by one.
 template <class T>
 __device__ __forceinline__ void store_pair(T* to, T first, T second) {
-    struct alignas(2 * sizeof(T)) Pair {
-        T values[2];
-    };
-    *reinterpret_cast<Pair*>(to) = Pair{{first, second}};
+    if constexpr (sizeof(T) == 2) {
+        uint16_t low, high;
+        memcpy(&low, &first, sizeof(low));
+        memcpy(&high, &second, sizeof(high));
+        *reinterpret_cast<uint32_t*>(to) = halves(low, high);
+    } else {
+        struct alignas(2 * sizeof(T)) Pair {
+            T values[2];
+        };
+        *reinterpret_cast<Pair*>(to) = Pair{{first, second}};
+    }
 }
 
 /// from[first], ..., `Count` neighbours, in one store to an address that is a multiple of their bytes.
