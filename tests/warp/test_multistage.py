@@ -49,6 +49,8 @@ BETWEEN = "tilted"
 """A vector is read between two MMAs, so that its slot is released in the prologue too."""
 CONVERTED = "promoted"
 """All that is loaded is converted for MMAs of warps."""
+OF_32_ROWS = "matmul_32_e4m3"
+"""The same with two instructions' rows of A for each warp."""
 ATTENTION = "queries"
 AHEAD = "hopping", "hopped"
 """Where to load from follows from numbers that the loop carries and loads; one reads them in time, too."""
@@ -107,6 +109,14 @@ def test_a_part_of_what_is_converted_for_mmas_of_warps_is_held(monkeypatch: pyte
     whole = changed(CONVERTED, MULTISTAGE).launch
     assert parts.entry_registers < whole.entry_registers
     assert parts.blocks > whole.blocks
+
+
+def test_all_of_it_is_held_where_a_warp_has_more_rows_than_an_instruction(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    whole = changed(OF_32_ROWS, MULTISTAGE).launch
+    monkeypatch.setattr("twill.warp.multistage._of_one_row_of_instructions", lambda op: True)  # pyright: ignore
+    assert changed(OF_32_ROWS, MULTISTAGE).launch.entry_registers < whole.entry_registers
 
 
 @pytest.mark.parametrize(
