@@ -85,8 +85,8 @@ def test_whether_most_places_are_those_of_others_with_an_offset(
     ("text", "stored"),
     [
         ("unpack_bf16(w_[i_ / 2], i_ % 2)", "bf16_of(w_[i_ / 2], i_ % 2)"),
-        ("unpack_bf16(w_, 0) + unpack_bf16(w_, 1)", "__nv_bfloat16(unpack_bf16(w_, 0) + unpack_bf16(w_, 1))"),
-        ("unpack_f16(w_, 0)", "__nv_bfloat16(unpack_f16(w_, 0))"),
+        ("unpack_bf16(w_, 0) + unpack_bf16(w_, 1)", "to_bf16(unpack_bf16(w_, 0) + unpack_bf16(w_, 1))"),
+        ("unpack_f16(w_, 0)", "to_bf16(unpack_f16(w_, 0))"),
         ("float(shared_at<__nv_bfloat16>(at_))", "shared_at<__nv_bfloat16>(at_)"),
     ],
 )

@@ -123,17 +123,17 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                     for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll 1
-                    for (int from_ = 0; from_ < 4; ++from_) {
+                    for (int from_ = 0; from_ < 16; ++from_) {
                         #pragma unroll
-                        for (int k_ = 0; k_ < 16; k_ += 4) {
+                        for (int k_ = 0; k_ < 4; k_ += 4) {
                             float a_[64];
                             #pragma unroll
-                            for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                            for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 16 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
                             float b_[16];
                             #pragma unroll
                             for (int s_ = 0; s_ < 4; ++s_)
                                 #pragma unroll
-                                for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                                for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 2048 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
                             #pragma unroll
                             for (int s_ = 0; s_ < 4; ++s_)
                                 #pragma unroll
@@ -189,17 +189,17 @@ mounting_tma_kernel(const __grid_constant__ CUtensorMap map_x_29, __half* a, flo
                         for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll 1
-                        for (int from_ = 0; from_ < 4; ++from_) {
+                        for (int from_ = 0; from_ < 16; ++from_) {
                             #pragma unroll
-                            for (int k_ = 0; k_ < 16; k_ += 4) {
+                            for (int k_ = 0; k_ < 4; k_ += 4) {
                                 float a_[64];
                                 #pragma unroll
-                                for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                                for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 16 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
                                 float b_[16];
                                 #pragma unroll
                                 for (int s_ = 0; s_ < 4; ++s_)
                                     #pragma unroll
-                                    for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                                    for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 2048 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
                                 #pragma unroll
                                 for (int s_ = 0; s_ < 4; ++s_)
                                     #pragma unroll
@@ -374,17 +374,17 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                     for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                     named_barrier_sync(group_1_barrier, 128);
                     #pragma unroll 1
-                    for (int from_ = 0; from_ < 4; ++from_) {
+                    for (int from_ = 0; from_ < 16; ++from_) {
                         #pragma unroll
-                        for (int k_ = 0; k_ < 16; k_ += 4) {
+                        for (int k_ = 0; k_ < 4; k_ += 4) {
                             float a_[64];
                             #pragma unroll
-                            for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                            for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 16 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
                             float b_[16];
                             #pragma unroll
                             for (int s_ = 0; s_ < 4; ++s_)
                                 #pragma unroll
-                                for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                                for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 2048 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
                             #pragma unroll
                             for (int s_ = 0; s_ < 4; ++s_)
                                 #pragma unroll
@@ -439,17 +439,17 @@ mounting_kernel(__half* a, float* c, int32_t M, int32_t N) {
                         for (int i_ = 0; i_ < 64; ++i_) shared_at<float>(memory + 49152 + 16384 + (int32_t(thread.row + 8 * (i_ / 2 % 2)) * 128 + int32_t(thread.column + 8 * ((i_ / 4 * 2 + i_ % 2) / 2) + (i_ / 4 * 2 + i_ % 2) % 2)) * sizeof(float)) = x_31[i_];
                         named_barrier_sync(group_1_barrier, 128);
                         #pragma unroll 1
-                        for (int from_ = 0; from_ < 4; ++from_) {
+                        for (int from_ = 0; from_ < 16; ++from_) {
                             #pragma unroll
-                            for (int k_ = 0; k_ < 16; k_ += 4) {
+                            for (int k_ = 0; k_ < 4; k_ += 4) {
                                 float a_[64];
                                 #pragma unroll
-                                for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
+                                for (int j_ = 0; j_ < 16; ++j_) load_elements<4>(a_, j_ * 4, memory + 49152 + from_ * 16 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) & 63) + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 8) & 3) * 64 + (((((j_ >> 0 & 1) * 4 + (j_ >> 1 & 1) * 8 + (j_ >> 2 & 1) * 16 + (j_ >> 3 & 1) * 32) * 64 + k_) >> 10) & 3) * 1024 + (thread.warp & 3) * 256) * 4);
                                 float b_[16];
                                 #pragma unroll
                                 for (int s_ = 0; s_ < 4; ++s_)
                                     #pragma unroll
-                                    for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 8192 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
+                                    for (int j_ = 0; j_ < 1; ++j_) load_elements<4>(b_, s_ * 4 + j_ * 4, memory + 49152 + 16384 + from_ * 2048 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) & 63) * 128 + ((((((j_ * 4) >> 0 & 1) * 1 + ((j_ * 4) >> 1 & 1) * 2) * 64 + (k_ + s_)) >> 6) & 3) + (thread.lane & 31) * 4) * 4);
                                 #pragma unroll
                                 for (int s_ = 0; s_ < 4; ++s_)
                                     #pragma unroll

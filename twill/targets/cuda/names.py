@@ -55,7 +55,7 @@ def c_name(name: str) -> str:
 
 
 _TEMPORARIES = """
-at b bi bits chains chunk from g i in inside inverse j k line read row scan step to together turn u usual v
+at b bi bits chains chunk from g i in inside inverse j k line read row s scan step to together turn u usual v
 words
 """
 TEMPORARIES = frozenset(_TEMPORARIES.split())
@@ -88,7 +88,7 @@ def threads_copied(name: str) -> str:
 
 _RUNTIME = """
 add_element add_neighbours add_pair add_words
-AlternatelyFilled
+AlternatelyFilled cp_async_first to_bf16
 Channel Claims CountedTiles DependenceBarrier Filling K_MAJOR LaunchMemory MN_MAJOR Major MapUse Mask
 NamedBarrier Nearby NoElements beside
 OperandType

@@ -22,7 +22,7 @@ from twill.warp.slot_tensors import bits
 MOST = 1 << 13
 """Products of one thread, which are all printed by the compiler."""
 
-FEWEST = 1 << 10
+FEWEST = 1 << 8
 """Products of one thread at least that are printed one behind the other, where a loop is around them."""
 IN_REGISTERS = 32
 """Elements of an operand for each thread up to which it is read into registers: several operands, and what is
