@@ -87,7 +87,7 @@ def copy_bytes(analysis: AxisAnalysis, op: Op) -> int:
         return 0
     encoding = next(iter(encodings), None)
     padded = isinstance(encoding, NvmmaShared) and encoding.fp4_padded
-    widths = (8, 4) if padded else (16, 8, 4)
+    widths = WIDTHS[1:] if padded else WIDTHS
     return _copied(analysis, op, _axis_of_copies(analysis, op, tile), widths)
 
 

@@ -129,14 +129,14 @@ def _persistent(code: Code, loops: Sequence[Scheduled], *, nested: bool = True) 
     """Whether a loop that walks over programs is around a scheduled one; `nested`: any loop. Such a walk
     begins, ends or goes on by the index or the number of programs, and an iteration hands nothing that it
     computes to the next one: it is another tile."""
+    if not nested and continues(code, loops):
+        return False
     scheduled = {one.loop.op.index for one in loops}
     around = (
         op
         for op in code.ops.values()
         if role(op) in ("for", "while") and any(inner.index in scheduled for inner in op.inner())
     )
-    if not nested and continues(code, loops):
-        return False
     return any(nested or role(op) == "while" or _of_programs(code, op.operands[:3]) for op in around)
 
 

@@ -148,10 +148,8 @@ def _after(one: tuple[int, int] | None, other: tuple[int, int] | None) -> bool:
 def _times(program: Program) -> dict[str, tuple[int, int]]:
     """Where a program of one group uses each channel with slots of its own: numbers of its statements, those
     of a loop counting as one."""
-    owners, found = (
-        {channel.id: channel.slot_owner for channel in program.channels},
-        dict[str, tuple[int, int]](),
-    )
+    owners = {channel.id: channel.slot_owner for channel in program.channels}
+    found = dict[str, tuple[int, int]]()
 
     def enter(statements: Sequence[Statement], number: int, repeated: bool) -> int:
         for statement in statements:

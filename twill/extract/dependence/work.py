@@ -50,8 +50,9 @@ def _work(
             a = _unpacked(inputs[0], op.attributes.get("lhs"), -1)
             b = _unpacked(inputs[1], op.attributes.get("rhs"), -2)
             into = made or (inputs[2],)
-            made_of = replace(plain, inputs=(a, b), outputs=into, mnk=_mnk(a, b), warps=body.module.num_warps)
-            return replace(made_of, op=BY_FMA) if role(op) == "dot" and is_plain(op) else made_of
+            cost = BY_FMA if role(op) == "dot" and is_plain(op) else plain.op
+            warps = body.module.num_warps
+            return replace(plain, op=cost, inputs=(a, b), outputs=into, mnk=_mnk(a, b), warps=warps)
         case "reduce" | "scan":
             return replace(plain, exchange=_exchange(op), combine=_combine(op))
         case "tensor_store" | "shared_store" if not outputs:

@@ -412,20 +412,15 @@ def _alike(
 
 def _one_operation(a: Op, b: Op, one: Value, two: Value) -> bool:
     """Two operations do the same with their operands."""
-    row = lookup(a.name)
-    pure = row is not None and row.access == "none" and repeatable(row, a)
-    known = pure or role(a) in (*_MMAS, *_PLAIN, "pointer_load")
+    known = _computes(a) or role(a) in (*_MMAS, *_PLAIN, "pointer_load")
     alike = (a.name, a.attributes, one.type, one.position) == (b.name, b.attributes, two.type, two.position)
     return known and alike and not a.regions
 
 
 def _placed(side: _Side, loads: Sequence[Op]) -> bool:
     """Pointers and masks of these loads are computed from what is there before the branch."""
-    return all(
-        row is not None and row.access == "none" and repeatable(row, op) and not op.regions
-        for op in _makers(side, [value for load in loads for value in load.operands])
-        for row in [lookup(op.name)]
-    )
+    needed = _makers(side, [value for load in loads for value in load.operands])
+    return all(_computes(op) and not op.regions for op in needed)
 
 
 def _makers(side: _Side, values: Sequence[Value]) -> tuple[Op, ...]:

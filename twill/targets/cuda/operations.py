@@ -121,7 +121,7 @@ def _tile_of(scope: Scope, op: Op, position: int, result: Value, type: Tensor) -
 
 
 def _of_first(elements: Elements) -> Elements:
-    """A tile whose elements are equal: a thread computes the first one of those that it meets."""
+    """A tile whose elements are equal: a thread computes the first one of those that it holds."""
 
     def first(one: AnyPoint) -> str:
         return elements(replace(one, register="0") if isinstance(one, Point) else replace(one, step="0"))

@@ -13,7 +13,7 @@ from twill.ir.distribution import distribution, powers
 from twill.ir.loop import DotOperand, Op, Tensor
 from twill.ops.c import c_type
 from twill.targets.cuda.fragments import staged
-from twill.targets.cuda.in_shared import InShared
+from twill.targets.cuda.in_shared import CHUNK, InShared
 from twill.targets.cuda.linear_tiles import Point, Spread, Vector, spread
 from twill.targets.cuda.register_tiles import Elements
 from twill.targets.cuda.shared_tiles import UNROLL
@@ -29,8 +29,6 @@ IN_REGISTERS = 32
 read ahead of them, have room (estimate)."""
 AT_ONCE = 4
 """Of K, what a thread reads from shared memory at once: 16 bytes of a row of A in one access."""
-_ACCESS = 16
-"""Bytes of the largest access."""
 _WORD = 32
 """Bits of the elements that are read several at a time."""
 
@@ -149,8 +147,8 @@ class _Side:
             return 1, False
         if place.contiguous == 1 - self.axis:
             return (some, True) if place.side_by_side % some == 0 else (1, False)
-        most = min(place.side_by_side, 8 * _ACCESS // _WORD)
-        return min(_neighbours(self.form, self.axis), most), False
+        own = replace(self.form, register=tuple(v for v in self.form.register if v[self.axis]))
+        return own.neighbours(self.axis, min(place.side_by_side, 8 * CHUNK // _WORD)), False
 
     def read(self, kind: str, some: int) -> list[str]:
         """Declares and reads what belongs to `some` numbers of K from k_ on."""
@@ -176,17 +174,6 @@ class _Side:
         along_k = self.together(kind, some)[1]
         number = f"({self.number}) * {some} + s_" if along_k else f"s_ * {self.count} + {self.number}"
         return f"{self.letter}_[{number}]"
-
-
-def _neighbours(form: Spread, axis: int) -> int:
-    """How many rows or columns of a thread's elements of the result follow each other."""
-    own = [vector for vector in form.register if vector[axis]]
-    count = 1
-    for vector in own:
-        if vector != ((count, 0) if axis == 0 else (0, count)):
-            break
-        count *= 2
-    return count
 
 
 def _some_of_k(name: str, kind: str, depth: int, registers: int, sides: tuple[_Side, _Side]) -> list[str]:
