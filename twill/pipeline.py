@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from itertools import chain, islice
 
 from twill.diagnostics import TwillError
+from twill.engine.clock import Mark, own_clock
 from twill.engine.decode import channels
 from twill.engine.probe import Outcome, Refuted
 from twill.ir.problem import Problem, Time
@@ -78,7 +79,7 @@ def solve(
 
     options = options or Options()
     result = (
-        _chosen(problem, options, report, time.monotonic() - (known.spent if known else 0.0))
+        _chosen(problem, options, report, own_clock().mark(known.spent if known else 0.0))
         if problem.implementations
         else _found(problem, options, report, known)
     )
@@ -90,7 +91,7 @@ def solve(
     return result
 
 
-def _chosen(problem: Problem, options: Options, report: Report, began: float) -> Result:
+def _chosen(problem: Problem, options: Options, report: Report, began: Mark) -> Result:
     """The best implementation: each is searched whose bound is below the best answer so far, those with the
     lowest bounds first, and within the same time limit altogether, which counts from `began` on."""
     joint = not options.modulo_only
@@ -102,8 +103,8 @@ def _chosen(problem: Problem, options: Options, report: Report, began: float) ->
         if best is not None and best.solution is not None and begin.low >= best.solution.interval:
             known[name] = Considered(name, begin.low, begin.refuted[-1].by)
             continue
-        left = (options.seconds - (time.monotonic() - began)) / (1 if count else 2)
-        report(Progress(time.monotonic() - began, "choice", begin.low, "note", name))
+        left = own_clock().left(options.seconds, began) / (1 if count else 2)
+        report(Progress(began.ago, "choice", begin.low, "note", name))
         found = _found(one, replace(options, reserved=options.time_limit - max(MOMENT, left)), report)
         known[name] = Considered(name, found.proved, _shown(found))
         best = found if best is None or _better(found, best) else best
@@ -152,11 +153,11 @@ def _concluded(best: Result, considered: tuple[Considered, ...]) -> Result:
 def begun(problem: Problem, options: Options, report: Report, spent: float = 0.0) -> Begun:
     """The lower bounds, and the schedule at them that is constructed and keeps every rule, if any; of a
     choice of implementations nothing is constructed. `spent`: seconds of the time limit that are gone."""
-    began = time.monotonic() - spent
+    began = own_clock().mark(spent)
     begin = start(problem, joint=not options.modulo_only)
     hopeless = begin.infeasible or problem.implementations
-    made = None if hopeless else _constructed(problem, options, begin, report, _late(options.seconds, began))
-    return Begun(begin, made, time.monotonic() - began)
+    made = None if hopeless else _constructed(problem, options, begin, report, _late(options.seconds - spent))
+    return Begun(begin, made, own_clock().since(began))
 
 
 def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Begun:
@@ -166,9 +167,9 @@ def soon(problem: Problem, options: Options, report: Report, known: Begun) -> Be
         return known
     from twill.smt import search
 
-    began = time.monotonic() - known.spent
+    began = own_clock().mark(known.spent)
     made = search.at_bound(problem, options, report, known.start, began)
-    return replace(known, made=made, spent=time.monotonic() - began)
+    return replace(known, made=made, spent=own_clock().since(began))
 
 
 def up_to(problem: Problem, highest: Time, options: Options, report: Report, *, best: bool = True) -> Outcome:
@@ -185,16 +186,16 @@ def up_to(problem: Problem, highest: Time, options: Options, report: Report, *, 
 def _found(problem: Problem, options: Options, report: Report, known: Begun | None = None) -> Result:
     """By the bounds alone where they decide, or by construction where that meets them; the solvers are
     imported only after that."""
-    began = time.monotonic() - (known.spent if known else 0.0)
+    began = own_clock().mark(known.spent if known else 0.0)
     known = known or begun(problem, options, report)
     begin, made = known.start, known.made
-    report(Progress(time.monotonic() - began, "bounds", begin.low, "note", f"at least {begin.low}"))
+    report(Progress(began.ago, "bounds", begin.low, "note", f"at least {begin.low}"))
     if begin.infeasible:
         return begin.result(problem, options)
     if made is not None and known.at_bound and _simplest(problem, options, begin, made):
         return begin.met(problem, options, made)
     count = len(problem.operations)
-    late = _late(options.seconds, began)
+    late = _late(options.seconds - own_clock().since(began))
     soon = _soon(problem, options, begin, report, began) if count <= STATED else ()
     rough = None
     if count > LARGE and made is None:
@@ -225,10 +226,10 @@ def _or_rough(result: Result, rough: Solution) -> Result:
     )
 
 
-def _late(seconds: float, began: float) -> Callable[[], bool]:
-    """Whether construction has taken so long, `LEAST` at least, from `began` on."""
-    end = began + max(LEAST, seconds)
-    return lambda: time.monotonic() > end
+def _late(seconds: float) -> Callable[[], bool]:
+    """Whether construction, from now on, has had its thread's processor for so long, `LEAST` at least."""
+    end = time.thread_time() + max(LEAST, seconds)
+    return lambda: time.thread_time() > end
 
 
 def _rough(
@@ -264,7 +265,7 @@ def _rough(
 
 
 def _soon(
-    problem: Problem, options: Options, begin: Start, report: Report, began: float
+    problem: Problem, options: Options, begin: Start, report: Report, began: Mark
 ) -> Iterator[Solution]:
     """A schedule at the lower bound that quick probes of a solver find, if any; not verified."""
     from twill.smt import search

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from twill.engine.clock import own_clock
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import explained
 from twill.generation import candidates as module
@@ -229,31 +230,31 @@ def test_explain_lists_sub_tiles_as_a_change() -> None:
 @pytest.mark.parametrize("refuted", [True, False])
 def test_both_forms_share_one_time_limit(monkeypatch: pytest.MonkeyPatch, refuted: bool) -> None:
     """Every search takes all the time that it is given; whole tiles are refuted beside sub-tiles, or not."""
-    clock = [0.0]
-    monkeypatch.setattr(subtiles, "monotonic", lambda: clock[0])
+    clock = own_clock()
+    began = clock.mark()
 
     def passes(problem: Problem, options: Options, report: Report, spent: float = 0.0) -> Begun:
-        clock[0] += 1.0
+        clock.count(1.0)
         return Begun(start(problem))
 
     def nothing(problem: Problem, options: Options, report: Report, known: Begun) -> Begun:
-        clock[0] += 1.0
+        clock.count(1.0)
         return known
 
     def bounded(
         problem: Problem, highest: int, options: Options, report: Report, *, best: bool = True
     ) -> Refuted | Unknown:
-        clock[0] += options.seconds
+        clock.count(options.seconds)
         return Refuted() if refuted else Unknown()
 
     def none(case: Case, options: Options, known: Begun | None) -> Result:
         assert known is not None
         given = options.seconds - known.spent
         assert given > 1.0, "every form has a part"
-        clock[0] += given
+        clock.count(given)
         return Result(case.problem, "unknown", bounds(case.problem), known.start.low, None)
 
     for name, by in (("begun", passes), ("soon", nothing), ("up_to", bounded)):
         monkeypatch.setattr(subtiles, name, by)
     searched(FA_FWD, cases(FA_FWD), OPTIONS_OF_SEARCH, none, lambda loop, event: None)
-    assert OPTIONS_OF_SEARCH.time_limit / 2 < clock[0] <= OPTIONS_OF_SEARCH.time_limit + 1.0
+    assert OPTIONS_OF_SEARCH.time_limit / 2 < clock.since(began) <= OPTIONS_OF_SEARCH.time_limit + 1.0

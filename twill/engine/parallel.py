@@ -4,6 +4,7 @@ are."""
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 
 from twill.engine.probe import Probe, Refuted, Unknown
 
@@ -52,7 +53,7 @@ def first_conclusive(steps: Sequence[Step], cores: Cores, stop: Stop) -> Probe:
 
     Steps begin in their order, each with one of the `cores`. No step begins behind one that is conclusive, a
     later one is stopped then, and an earlier one is waited for, so that the result is the same for any number
-    of cores.
+    of cores. Those up to it count, and all where none is.
     """
     if not steps:
         return NOTHING
@@ -65,7 +66,12 @@ def first_conclusive(steps: Sequence[Step], cores: Cores, stop: Stop) -> Probe:
                     cores.give()
                     break
                 running.append(pool.submit(_with_a_core, step, own, cores))
-            return next((probe for future in running if (probe := future.result()).conclusive), NOTHING)
+            counted = 0.0
+            for probe in (future.result() for future in running):
+                counted += probe.counted
+                if probe.conclusive:
+                    return replace(probe, counted=counted)
+            return replace(NOTHING, counted=counted)
         finally:
             for own in stops:
                 own.set()
@@ -82,11 +88,15 @@ def find_and_prove(find: Sequence[Step], prove: Sequence[Step], jobs: int, stop:
     """What `find` finds; else what `prove` found out. A refutation stops `find`, which can find nothing then.
     One of the `jobs` cores is for `prove`, and all of them once `find` has ended.
 
+    What counts is the side that decides, else that which takes longer: a stopped one takes as long as it is
+    let.
+
     `find` must never return `Refuted`: the refutation that is reported does not depend on which of the two is
     faster.
     """
     if jobs <= 1:
-        return first_conclusive((*find, *prove), Cores(1), stop)
+        found = first_conclusive(find, Cores(1), stop)
+        return found if found.conclusive else _longer(first_conclusive(prove, Cores(1), stop), found)
     finding, proving, cores = Stop(stop), Stop(stop), Cores(1)
 
     def proof() -> Probe:
@@ -101,7 +111,12 @@ def find_and_prove(find: Sequence[Step], prove: Sequence[Step], jobs: int, stop:
             found = first_conclusive(find, Cores(jobs - 1), finding)
             if not found.conclusive:
                 cores.give(jobs - 1)
-                return second.result()
+                return _longer(second.result(), found)
             return found
         finally:
             proving.set()
+
+
+def _longer(proved: Probe, found: Probe) -> Probe:
+    """What was found out, with what counts, where nothing was found."""
+    return proved if proved.conclusive else replace(proved, counted=max(proved.counted, found.counted))

@@ -10,6 +10,7 @@ value of another type, so that it can not be counted as a refutation.
 from dataclasses import dataclass, replace
 from typing import Literal, Protocol, assert_never
 
+from twill.engine.clock import PATIENCE, Clock
 from twill.ir.problem import Problem, Time
 from twill.ir.schedule import Refutation, Solution
 
@@ -18,7 +19,7 @@ FEW = 2
 more."""
 
 Limit = Literal["work", "time", "size", "stopped"]
-"""Why a probe ended without a result: its budget of work, the wall-clock limit, a formula too large to build,
+"""Why a probe ended without a result: its budget of work, the time limit, a formula too large to build,
 or the stop event."""
 
 
@@ -73,6 +74,8 @@ class Probe:
     seconds: float = 0.0
     work: float = 0.0
     """Deterministic seconds of a solver, where it counts them."""
+    counted: float = 0.0
+    """Seconds that a time limit counts for it (see `twill.engine.clock`)."""
 
     @property
     def solution(self) -> Solution | None:
@@ -91,6 +94,15 @@ class Probe:
     def what(self) -> What:
         """The word for the outcome in progress events."""
         return what(self.outcome)
+
+    def with_cost_of(self, other: "Probe") -> "Probe":
+        """This probe, with what another one took added."""
+        return replace(
+            self,
+            seconds=self.seconds + other.seconds,
+            work=self.work + other.work,
+            counted=self.counted + other.counted,
+        )
 
     def refutation(self, interval: Time, in_flight: int | None, *, below: bool) -> Refutation | None:
         """The evidence that a refuted probe is; None for any other outcome. There is no other way from a
@@ -115,12 +127,22 @@ class Budget:
     """How much a probe may spend."""
 
     seconds: float = 60.0
-    """Wall-clock time: the outer limit, which the user sets. Only this makes a result depend on the machine's
-    load."""
+    """What is left of the time limit, which the user sets, as `twill.engine.clock` counts it."""
     work: float | None = None
     """Deterministic seconds: a solver's own count of its work, about a second each on an idle core. None: no
     limit of work."""
     stop: Stoppable | None = None
+    clock: Clock | None = None
+    """Counts what probes take; None where the caller does that."""
+
+    @property
+    def measured(self) -> float:
+        """Seconds of measured time, after which a probe ends in any case."""
+        return PATIENCE * self.seconds
+
+    def count(self, seconds: float) -> None:
+        if self.clock is not None:
+            self.clock.count(seconds)
 
     @property
     def stopped(self) -> bool:
@@ -129,7 +151,7 @@ class Budget:
     def after(self, probe: Probe) -> "Budget":
         """What a probe leaves of it."""
         work = None if self.work is None else max(0.0, self.work - probe.work)
-        return replace(self, seconds=self.seconds - probe.seconds, work=work)
+        return replace(self, seconds=self.seconds - probe.counted, work=work)
 
     def at_most(self, work: float) -> "Budget":
         """So much of its work."""

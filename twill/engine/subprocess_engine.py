@@ -1,9 +1,9 @@
 """Probes in a process of their own, because solvers called in this one can be neither interrupted nor timed.
 
 `isolated` makes an engine of a function that just decides. The process reads its request, pickled, from
-standard input and writes the result to standard output. It ends with the time limit (enforced here, and by an
-alarm there should this process be gone), with the stop event, and at the latest when this process exits; its
-own children end with it.
+standard input and writes the result to standard output. It ends with the limits (of measured time here, and
+by an alarm there should this process be gone; of processor time there), with the stop event, and at the
+latest when this process exits; its own children end with it.
 """
 
 import atexit
@@ -18,10 +18,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Generator
+from dataclasses import replace
 from functools import cache
 from typing import Protocol
 
 from twill.diagnostics import TwillError
+from twill.engine.clock import SEARCHED, STARTED
 from twill.engine.probe import UNLIMITED, Budget, Engine, Feasible, Outcome, Probe, Refuted, Unknown
 from twill.ir.problem import Problem, Time
 
@@ -41,33 +43,42 @@ class Decide(Protocol):
         joint: bool,
         time_limit: float,
         work: float | None,
-    ) -> Outcome: ...
+    ) -> Outcome | Probe: ...
 
 
 def isolated(engine: str, decide: Decide) -> Engine:
-    """The engine that runs `decide` in a process of its own."""
+    """The engine that runs `decide` in a process of its own, and counts the work that `decide` says, if it
+    does, else the processor time that the process took."""
 
     def attempt(
         problem: Problem, interval: Time, in_flight: int, *, joint: bool = True, budget: Budget = UNLIMITED
     ) -> Probe:
         begin = time.monotonic()
-        keywords = {"joint": joint, "time_limit": budget.seconds, "work": budget.work}
-        outcome = elsewhere(lambda: (decide, (problem, interval, in_flight), keywords), budget)
-        known = outcome if isinstance(outcome, Feasible | Refuted | Unknown) else Unknown("time")
-        return Probe(known, engine, time.monotonic() - begin)
+        work = None if budget.work is None else min(budget.work, budget.seconds / SEARCHED)
+        keywords = {"joint": joint, "time_limit": budget.seconds, "work": work}
+        answer = elsewhere(lambda: (decide, (problem, interval, in_flight), keywords), budget)
+        seconds = time.monotonic() - begin
+        match answer:
+            case Probe():
+                probe = replace(answer, engine=engine, seconds=seconds, counted=STARTED + answer.counted)
+            case _:
+                probe = Probe(Unknown("time"), engine, seconds, counted=budget.seconds)
+        budget.count(probe.counted)
+        return probe
 
     return attempt
 
 
 def elsewhere(request: Callable[[], tuple[object, ...]], budget: Budget) -> object:
     """The value of a call (function, arguments, keywords) made in another process; None where a limit or the
-    event came first.
+    event came first. Without a budget of work its processor time is limited.
 
     Raises the `TwillError` that the call raised, and `RuntimeError` with the process's standard error where
     it failed otherwise.
     """
-    end = time.monotonic() + budget.seconds
-    message: bytes | None = pickle.dumps((budget.seconds, *request()))
+    end = time.monotonic() + budget.measured
+    processor = budget.seconds if budget.work is None else budget.measured
+    message: bytes | None = pickle.dumps((budget.measured, processor, *request()))
     with tempfile.TemporaryDirectory() as scratch, _process(scratch) as process:
         while True:
             try:
@@ -147,10 +158,13 @@ def main() -> None:
     gc.disable()  # one answer leaves little to collect, and millions of clauses to look through
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
-    time_limit, function, arguments, keywords = pickle.load(sys.stdin.buffer)
-    signal.setitimer(signal.ITIMER_REAL, time_limit + 1)
+    measured, processor, function, arguments, keywords = pickle.load(sys.stdin.buffer)
+    signal.setitimer(signal.ITIMER_REAL, measured + 1)
+    signal.setitimer(signal.ITIMER_PROF, processor + 1)
     try:
         answer = function(*arguments, **keywords)
+        if isinstance(answer, Feasible | Refuted | Unknown):  # of an engine that does not count its work
+            answer = Probe(answer, "", counted=sum(os.times()[:4]))
     except TwillError as error:
         answer = error
     pickle.dump(answer, answers)

@@ -10,10 +10,10 @@ from dataclasses import replace
 from functools import partial
 from math import inf
 from pathlib import Path
-from time import monotonic
 
 from twill.diagnostics import TwillError
 from twill.emit.files import write
+from twill.engine.clock import own_clock
 from twill.generation import forms
 from twill.generation.candidates import Solve, solved
 from twill.generation.checked_build import check_beside_build, library, warnings
@@ -46,6 +46,8 @@ RETRIES = 5
 """Time limits for each loop after which no other kernel is searched for ..."""
 FOUND = 2
 """... and the same where there is one without warnings, which may take longer than the kernel with them."""
+BUILT = 6.0
+"""Seconds that lowering, simulating and building another kernel count for (about what they take)."""
 COST_OF_LITTLE = 1.1
 """How many times as long a kernel takes that spills little (`spills.LITTLE`; estimate)."""
 LESS = 2
@@ -296,12 +298,14 @@ def _best_retry(
     otherwise the fastest that is found in FOUND, or else RETRIES, times so many seconds. What needs no
     search is tried later too. If all have warnings, that which spills least of those as fast as `first`, if
     that is at most half (LESS). Only what may be taken is checked."""
-    began, before, found = monotonic(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
-    spilling = list[Compiled]()
+    clock, before, found = own_clock(), pace_of_sm(first.made), list[tuple[float, Compiled]]()
+    began, spilling = clock.mark(), list[Compiled]()
     for retry in retries:
-        if monotonic() - began > seconds * (FOUND if found else RETRIES) and (found or retry.searches):
+        limit = seconds * (FOUND if found else RETRIES)
+        if clock.left(limit, began) <= 0 and (found or retry.searches):
             continue
         report(retry.what)
+        clock.count(BUILT)
         built = _tried(retry, min((pace for pace, _ in found), default=inf))
         if built is None:
             continue

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from itertools import product
 from math import inf
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from twill.diagnostics import DefectError, TwillError
+from twill.engine.clock import own_clock
 from twill.generation.alike import carried, shape
 from twill.generation.attempts import (
     Attempt,
@@ -539,8 +539,9 @@ def _options(seconds: float, session: _Session) -> Options:
 
 def _kept(search: Callable[[], Result], session: _Session) -> Result:
     """The result of a search, which is kept, with the time that it took."""
-    began = monotonic()
+    clock = own_clock()
+    began = clock.mark()
     found = search()
     session.searched.append(found)
-    session.seconds.append(monotonic() - began)
+    session.seconds.append(clock.since(began))
     return found

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from twill.emit.files import write
+from twill.engine.clock import Clock, own_clock
 from twill.generation.alike import carried, shape
 from twill.generation.candidates import Solve
 from twill.generation.generated import ProgressCallback
@@ -40,10 +41,11 @@ def kept(search: Solve, time_limit: float, aside: Aside = nullcontext) -> Solve:
     ) -> Result:
         path = place(problem, options.max_in_flight, time_limit, options.proofs, options.few)
         lock = path.with_suffix(".lock")
-        while (found := load(path, problem)) is None:
+        clock = own_clock()
+        while (found := load(path, problem, clock)) is None:
             with tried(lock) as mine:
                 if mine:
-                    return _found(path, problem, lambda: search(problem, options, on_progress, known))
+                    return _found(path, problem, clock, lambda: search(problem, options, on_progress, known))
             with aside():
                 until_free(lock)
         return found
@@ -51,12 +53,13 @@ def kept(search: Solve, time_limit: float, aside: Aside = nullcontext) -> Solve:
     return solve
 
 
-def _found(path: Path, problem: Problem, search: Callable[[], Result]) -> Result:
+def _found(path: Path, problem: Problem, clock: Clock, search: Callable[[], Result]) -> Result:
     """What another process has kept since, or else what is found now."""
-    found = load(path, problem)
+    found = load(path, problem, clock)
     if found is None:
+        began = clock.mark()
         found = search()
-        save(path, found)
+        save(path, found, clock.since(began))
     return found
 
 
@@ -66,19 +69,26 @@ def place(problem: Problem, *parts: object) -> Path:
     return cache_folder() / "searches" / f"{hashlib.sha256(named.encode()).hexdigest()[:32]}.pickle"
 
 
-def load(path: Path, problem: Problem) -> Result | None:
-    """What is kept, where it is right for this problem. The cache is this user's alone (`own_cache`), as the
-    libraries in it are."""
+def load(path: Path, problem: Problem, clock: Clock | None = None) -> Result | None:
+    """What is kept, where it is right for this problem; on the clock it counts as much as the search did, so
+    that what is searched after it does not depend on what was kept. The cache is this user's alone
+    (`own_cache`), as the libraries in it are."""
     from twill.verify import check_result
 
     try:
         own_cache()
-        found = carried(pickle.loads(path.read_bytes()), problem)
-        return None if check_result(found, in_flight=found.max_in_flight) else found
+        kept, seconds = pickle.loads(path.read_bytes())
+        found = carried(kept, problem)
+        if check_result(found, in_flight=found.max_in_flight):
+            return None
+        if clock is not None:
+            clock.count(seconds)
+        return found
     except Exception:  # a damaged pickle, or result, raises whatever its parts lead to
         return None
 
 
-def save(path: Path, found: Result) -> None:
+def save(path: Path, found: Result, seconds: float = 0.0) -> None:
+    """Keep a result, and the seconds that its search counted for."""
     with suppress(OSError):
-        write(path, pickle.dumps(replace(found, seconds=())))
+        write(path, pickle.dumps((replace(found, seconds=()), seconds)))

@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from math import ceil, floor, inf, isfinite
-from time import monotonic
 
 from twill.diagnostics import TwillError
+from twill.engine.clock import Mark, own_clock
 from twill.engine.probe import Feasible, Refuted, Unknown
 from twill.explain import Change
 from twill.extract.rewrite.makers import Makers, makers_of
@@ -65,12 +65,12 @@ class _Search:
     told: Told
     counted: tuple[bool, ...]
     """Whether the cycles of each loop count."""
-    began: float
+    began: Mark
 
     @property
     def spent(self) -> float:
         """Seconds of each loop's time limit that are gone."""
-        return (monotonic() - self.began) / len(self.counted)
+        return own_clock().since(self.began) / len(self.counted)
 
     def within(self, seconds: float) -> Options:
         """The options of a search that ends when so much of each loop's time limit is gone."""
@@ -92,7 +92,7 @@ def searched(inputs: Inputs, whole: Sequence[Case], options: Options, solve: Sol
     searched first. All there is to prove of whole tiles then is that they take too long beside what was
     found, if that is not at its bound; their best schedule is only looked for where that is not proven.
     """
-    search = _Search(options, solve, told, _counted(whole), monotonic())
+    search = _Search(options, solve, told, _counted(whole), own_clock().mark())
     known = _begun(whole, search)
     parts = () if _met(known, search) else _parts(inputs, whole)
     if parts:

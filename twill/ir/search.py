@@ -24,7 +24,8 @@ class Options:
 
     engine: Engine = "auto"
     time_limit: float = 60.0
-    """Seconds for the whole search; the best answer so far and its proven bound are given at the limit."""
+    """Seconds for the whole search, counted by its work (`twill.engine.clock`); the best answer so far
+    and its proven bound are given at the limit."""
     max_in_flight: int | None = None
     """Schedules of up to this many iterations in flight are considered: L <= max_in_flight * I. None:
     `IN_FLIGHT`, or one more than the shortest possible iteration needs at the lower bound, and more where

@@ -47,10 +47,10 @@ def decide(
     minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, joint: bool, time_limit: float
 ) -> Outcome:
     """The outcome at one interval."""
-    end = time.monotonic() + time_limit
+    end = time.process_time() + time_limit
 
     def satisfy(formula: Formula) -> NDArray[np.bool_] | Refuted | Unknown:
-        found = minimize(formula, None, end - time.monotonic())
+        found = minimize(formula, None, end - time.process_time())
         if found.truth is not None:
             return found.truth
         return Refuted() if found.status == "infeasible" else Unknown("time")
@@ -68,11 +68,11 @@ def shortest(
     minimize: Minimize, problem: Problem, interval: Time, in_flight: int, *, time_limit: float
 ) -> Shortest:
     """The modulo schedule of least length."""
-    end = time.monotonic() + time_limit
+    end = time.process_time() + time_limit
     program = modulo_program(problem, interval, in_flight)
     if program is None:
         return Shortest(None, proven=True)
-    found = minimize(program.formula, program.length, end - time.monotonic())
+    found = minimize(program.formula, program.length, end - time.process_time())
     solution = None if found.truth is None else program.solution(found.truth)
     return Shortest(solution, proven=found.status in ("optimal", "infeasible"))
 

@@ -12,12 +12,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from random import Random
-from typing import cast
 
 from pysat.solvers import Solver
 
 from twill.engine import boolean
 from twill.engine.boolean.cnf import clausify
+from twill.engine.clock import SEARCHED
 from twill.engine.partitions import Labels, under
 from twill.engine.probe import FEW, Budget, Feasible, Outcome, Probe, Refuted, Unknown
 from twill.engine.subprocess_engine import isolated
@@ -67,6 +67,33 @@ def decide(
     refuted on exact times; `Unknown` where CP-SAT left one undecided or the budget of work ran out.
     """
     meter = _Meter(float("inf") if work is None else work)
+    return _decided(problem, interval, in_flight, joint, meter, step, patience)
+
+
+def probe(
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    *,
+    joint: bool,
+    time_limit: float = 0,
+    work: float | None = None,
+) -> Probe:
+    """The same with the work that it took."""
+    meter = _Meter(float("inf") if work is None else work)
+    outcome = _decided(problem, interval, in_flight, joint, meter, None, PATIENCE)
+    return Probe(outcome, "benders", work=meter.spent, counted=SEARCHED * meter.spent)
+
+
+def _decided(
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    joint: bool,
+    meter: "_Meter",
+    step: Time | None,
+    patience: int,
+) -> Outcome:
     try:
         master = _Master.of(
             problem, interval, in_flight, joint, max(1, interval // UNITS) if step is None else step
@@ -105,9 +132,11 @@ class _Meter:
     """The work that is left, in deterministic seconds."""
 
     left: float
+    spent: float = 0.0
 
     def spend(self, work: float) -> None:
         self.left -= work
+        self.spent += work
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,20 +219,16 @@ class _Master:
         member = self.model.groups.member
         guess = [(row, self.random.randrange(len(row))) for row in member if row]
         self.solver.set_phases([x if g == chosen else -x for row, chosen in guess for g, x in enumerate(row)])
-        before = self._conflicts()
+        before = sat.conflicts(self.solver)
         found = sat.solve_within(
             self.solver, None if meter.left == float("inf") else int(meter.left * sat.CONFLICTS)
         )
-        meter.spend((self._conflicts() - before) / sat.CONFLICTS)
+        meter.spend((sat.conflicts(self.solver) - before) / sat.CONFLICTS)
         return (
             found
             if found is not None
             else tuple(self.model.groups.read(sat.truth(self.solver, self.variables)))
         )
-
-    def _conflicts(self) -> int:
-        stats = cast(dict[str, int], self.solver.accum_stats() or {})
-        return stats.get("conflicts", 0)
 
     def exclude(self, labels: Labels, ops: Sequence[int]) -> None:
         """Exclude these operations, and their images, together and apart as they are here."""
@@ -220,5 +245,5 @@ class _Master:
             )
 
 
-attempt = isolated("benders", decide)
-"""`decide` as an engine (see `twill.engine.probe`)."""
+attempt = isolated("benders", probe)
+"""`probe` as an engine (see `twill.engine.probe`)."""

@@ -23,18 +23,18 @@ def refute(
     """Refuted where every case is; ends with the first one that has a schedule, or that resists."""
     cases: list[Problem] = [problem]
     outcome: Outcome = Refuted()
-    work, seconds, left = 0.0, 0.0, budget
+    left, spent = budget, Probe(Refuted(), "cpsat")
     while cases and isinstance(outcome, Refuted):
         case = cases.pop()
         halves = _halves(case)
         share = left.at_most(RESISTS) if halves else left
         probe = attempt(case, interval, in_flight, budget=share, tactics=tactics)
-        work, seconds, left = work + probe.work, seconds + probe.seconds, left.after(probe)
+        spent, left = spent.with_cost_of(probe), left.after(probe)
         if isinstance(probe.outcome, Unknown) and halves and left.work != 0:
             cases += reversed(halves)
         elif not probe.refuted:
             outcome = probe.outcome
-    return Probe(outcome, "cpsat", seconds, work)
+    return replace(spent, outcome=outcome)
 
 
 def _halves(problem: Problem) -> tuple[Problem, ...]:

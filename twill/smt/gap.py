@@ -65,8 +65,9 @@ def _probed(setting: Setting, evidence: Evidence, load: Value, intervals: Sequen
     for interval in intervals:
         setting.tell("trying", slots.NAME, interval)
 
+    budget = setting.budget(SLOTS * setting.work)
+
     def probe(interval: Time) -> Probe:
-        budget = setting.budget(SLOTS * setting.work)
         return slots.refute(setting.problem, load, interval, setting.in_flight, budget)
 
     with ThreadPoolExecutor(min(len(intervals), setting.options.jobs)) as pool:

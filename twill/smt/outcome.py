@@ -26,7 +26,7 @@ def outcome(setting: Setting, evidence: Evidence, lower: Bounds, notes: tuple[st
 
 
 def time_note(setting: Setting, stopped: bool) -> tuple[str, ...]:
-    """Where the wall-clock limit, and no budget of work, ended the search or what simplifies the answer."""
+    """Where the time limit, and no budget of work, ended the search or what simplifies the answer."""
     limit = setting.options.time_limit
     return (f"stopped at the time limit of {limit:g} s",) if stopped or setting.remaining <= 0 else ()
 

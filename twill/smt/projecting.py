@@ -109,10 +109,10 @@ def _probes(
     for interval in intervals:
         setting.tell("trying", projection.name, interval)
 
+    budget = setting.budget(work)
+
     def probe(interval: Time) -> Probe:
-        return cpsat.attempt(
-            projection.at(interval), interval, in_flight(interval), budget=setting.budget(work)
-        )
+        return cpsat.attempt(projection.at(interval), interval, in_flight(interval), budget=budget)
 
     with ThreadPoolExecutor(min(len(intervals), setting.options.jobs)) as pool:
         return list(pool.map(probe, intervals))

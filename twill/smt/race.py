@@ -102,7 +102,16 @@ def decide(race: Race) -> Decision:
 
 
 def _sides(race: Race, find: Iterable[Step], prove: Iterable[Step]) -> Probe:
-    return find_and_prove(tuple(find), tuple(prove), race.setting.options.jobs, Stop())
+    """All steps have what is left of the time limit before any begins."""
+    setting = race.setting
+    probe = find_and_prove(tuple(find), tuple(prove), setting.options.jobs, Stop())
+    setting.clock.count(probe.counted)
+    return probe
+
+
+def _nothing(probe: Probe) -> Probe:
+    """It counts, but not what it found out."""
+    return replace(NOTHING, counted=probe.counted)
 
 
 def _find_few(race: Race) -> Iterator[Step]:
@@ -187,7 +196,7 @@ def _finding(step: Step) -> Step:
 
     def found(stop: Stop) -> Probe:
         probe = step(stop)
-        return probe if probe.solution is not None else NOTHING
+        return probe if probe.solution is not None else _nothing(probe)
 
     return found
 
@@ -207,7 +216,7 @@ def _projected(race: Race, projection: Projection) -> Step:
         probe = cpsat.attempt(
             projection.at(race.interval), race.interval, race.setting.in_flight, budget=budget
         )
-        return replace(probe, engine=projection.engine) if probe.refuted else NOTHING
+        return replace(probe, engine=projection.engine) if probe.refuted else _nothing(probe)
 
     return refute
 
@@ -221,7 +230,7 @@ def _in_parts(race: Race) -> Iterator[Step]:
     def refuted(stop: Stop) -> Probe:
         budget = race.setting.budget(PARTS * race.work, stop)
         probe = refute(whole, race.interval, race.setting.in_flight, budget)
-        return probe if probe.refuted else NOTHING
+        return probe if probe.refuted else _nothing(probe)
 
     yield refuted
 
@@ -237,7 +246,7 @@ def _by_slots(race: Race) -> Iterator[Step]:
         last = race.known is not None
         budget = race.setting.budget((SLOTS if last else PARTS) * race.work, stop)
         probe = slots.refute(race.problem, load, race.interval, race.setting.in_flight, budget, by_cases=last)
-        return probe if probe.refuted else NOTHING
+        return probe if probe.refuted else _nothing(probe)
 
     yield refuted
 

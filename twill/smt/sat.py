@@ -5,6 +5,7 @@ Fast at refuting tight loops, on times up to a few thousand units. `decide` take
 `attempt` runs it in a process of its own.
 """
 
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -12,7 +13,8 @@ from pysat.solvers import Solver
 
 from twill.engine import boolean
 from twill.engine.boolean.cnf import clausify
-from twill.engine.probe import Outcome, Refuted, Unknown
+from twill.engine.clock import SEARCHED
+from twill.engine.probe import Outcome, Probe, Refuted, Unknown
 from twill.engine.subprocess_engine import isolated
 from twill.ir.problem import Problem, Time
 
@@ -36,13 +38,33 @@ def decide(
     return boolean.decide(lambda formula: satisfy(formula, work), problem, interval, in_flight, joint=joint)
 
 
-def satisfy(formula: boolean.Formula, work: float | None = None) -> np.ndarray | Refuted | Unknown:
-    """An assignment found by Glucose."""
+def probe(
+    problem: Problem,
+    interval: Time,
+    in_flight: int,
+    *,
+    joint: bool,
+    time_limit: float = 0,
+    work: float | None = None,
+) -> Probe:
+    """The same with the work that it took."""
+    taken = [0.0]
+    outcome = boolean.decide(
+        lambda formula: satisfy(formula, work, taken.append), problem, interval, in_flight, joint=joint
+    )
+    return Probe(outcome, "sat", work=sum(taken), counted=SEARCHED * sum(taken))
+
+
+def satisfy(
+    formula: boolean.Formula, work: float | None = None, took: Callable[[float], None] = lambda work: None
+) -> np.ndarray | Refuted | Unknown:
+    """An assignment found by Glucose. `took` takes the work."""
     clauses = clausify(formula)
     with Solver(name=SOLVER) as solver:
         for block in clauses.clauses:
             solver.append_formula(block.tolist())
         found = solve_within(solver, None if work is None else int(work * CONFLICTS))
+        took(conflicts(solver) / CONFLICTS)
         return found if isinstance(found, Refuted | Unknown) else truth(solver, clauses.variables)
 
 
@@ -60,6 +82,12 @@ def solve_within(solver: Solver, conflicts: int | None) -> Refuted | Unknown | N
             return Unknown("work")
 
 
+def conflicts(solver: Solver) -> int:
+    """How many there were."""
+    stats = cast(dict[str, int], solver.accum_stats() or {})
+    return stats.get("conflicts", 0)
+
+
 def truth(solver: Solver, variables: int) -> np.ndarray:
     """The values of variables 0..n in the solver's model."""
     values = np.zeros(variables + 1, bool)
@@ -68,5 +96,5 @@ def truth(solver: Solver, variables: int) -> np.ndarray:
     return values
 
 
-attempt = isolated("sat", decide)
+attempt = isolated("sat", probe)
 """The engine (see `twill.engine.probe`)."""

@@ -6,9 +6,9 @@ monotone (`Problem.monotone`), a refutation at I covers all below, so projection
 gap is bisected; elsewhere every interval is decided, one after the other.
 """
 
-import time
 from dataclasses import dataclass, replace
 
+from twill.engine.clock import Mark, own_clock
 from twill.engine.partitions import Labels, partitions, under
 from twill.engine.probe import Feasible, Outcome, Refuted, Unknown
 from twill.ir.problem import Problem, Time
@@ -60,7 +60,7 @@ def search(
     report: Report,
     begin: Start | None = None,
     made: Solution | None = None,
-    began: float | None = None,
+    began: Mark | None = None,
     refuted: tuple[Refutation, ...] = (),
 ) -> Result:
     """The smallest interval that works under all rules, or under timing alone where `options.modulo_only`.
@@ -95,7 +95,7 @@ def _excluded(setting: Setting, evidence: Evidence, refuted: tuple[Refutation, .
 
 
 def at_bound(
-    problem: Problem, options: Options, report: Report, begin: Start, began: float
+    problem: Problem, options: Options, report: Report, begin: Start, began: Mark
 ) -> Solution | None:
     """A schedule at the lower end of `begin`, where quick probes find one; they prove nothing."""
     setting = _setting(problem, options, report, begin, begin.max_in_flight(options), began)
@@ -148,11 +148,12 @@ def _deepens(setting: Setting) -> bool:
 
 
 def _setting(
-    problem: Problem, options: Options, report: Report, begin: Start, in_flight: int, began: float | None
+    problem: Problem, options: Options, report: Report, begin: Start, in_flight: int, began: Mark | None
 ) -> Setting:
     joint = not options.modulo_only
     size = max(1.0, (len(problem.operations) / FEW_OPERATIONS) ** 2)
-    began = time.monotonic() if began is None else began
+    clock = own_clock()
+    began = clock.mark() if began is None else began
     analysed = len(problem.operations) <= ANALYSED
     candidates = partitions(problem) if joint and analysed else ()
     alike = families(problem) if analysed else ()
@@ -168,6 +169,7 @@ def _setting(
         begin.shortest,
         bool(behind),
         began,
+        clock,
     )
 
 

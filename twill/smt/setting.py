@@ -1,8 +1,8 @@
 """What a search is given, and what it knows: two frozen products that its steps pass on."""
 
-import time
 from dataclasses import dataclass, field, replace
 
+from twill.engine.clock import Clock, Mark, own_clock
 from twill.engine.parallel import Stop
 from twill.engine.partitions import Labels
 from twill.engine.probe import FEW, Budget
@@ -38,7 +38,8 @@ class Setting:
     """Cycles that the shortest possible iteration takes."""
     chained: bool = False
     """Sub-tiles pass accumulators on, so that one group executes them one behind the other."""
-    began: float = field(default_factory=time.monotonic)
+    began: Mark = field(default_factory=lambda: own_clock().mark())
+    clock: Clock = field(default_factory=own_clock)
 
     @property
     def joint(self) -> bool:
@@ -56,8 +57,8 @@ class Setting:
 
     @property
     def remaining(self) -> float:
-        """Seconds until the wall-clock limit."""
-        return max(0.0, self.options.seconds - (time.monotonic() - self.began))
+        """Seconds until the time limit."""
+        return self.clock.left(self.options.seconds, self.began)
 
     def within(self, part: float) -> "Setting":
         """The same with a part of the time."""
@@ -72,11 +73,13 @@ class Setting:
         return self.options.engine == "auto" and self.joint and self.problem.monotone
 
     def budget(self, work: float | None, stop: Stop | None = None) -> Budget:
-        return Budget(self.remaining, work, stop)
+        """For a probe; what one takes that may be stopped is counted by whoever starts it, since only some of
+        those that run beside each other count."""
+        return Budget(self.remaining, work, stop, None if stop else self.clock)
 
     def tell(self, what: str, engine: str, interval: Time, detail: str = "") -> None:
         """Report a progress event."""
-        self.report(Progress(time.monotonic() - self.began, engine, interval, what, detail))  # pyright: ignore[reportArgumentType]
+        self.report(Progress(self.began.ago, engine, interval, what, detail))  # pyright: ignore[reportArgumentType]
 
 
 @dataclass(frozen=True, slots=True)

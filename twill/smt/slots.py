@@ -35,14 +35,14 @@ def refute(
 ) -> Probe:
     """Refuted where no number of slots has a schedule, all within the budget; ends with the first number that
     is not refuted. What takes long at once is decided by cases of the partition."""
-    small, work, seconds, left = narrow_anywhere(problem), 0.0, 0.0, budget
+    small, left, spent = narrow_anywhere(problem), budget, Probe(Refuted(), NAME)
     decide = cases.refute if by_cases else _at_once
     for periods in _numbers(problem, load):
         probe = decide(small, interval, in_flight, left, Tactics(periods=(load.id, periods)))
-        work, seconds, left = work + probe.work, seconds + probe.seconds, left.after(probe)
+        spent, left = spent.with_cost_of(probe), left.after(probe)
         if not probe.refuted:
-            return Probe(Unknown(), NAME, seconds, work)
-    return Probe(Refuted(), NAME, seconds, work)
+            return replace(spent, outcome=Unknown())
+    return spent
 
 
 def refute_beside(
@@ -57,7 +57,8 @@ def refute_beside(
     with ThreadPoolExecutor(jobs) as pool:
         probes = tuple(pool.map(decide, _numbers(problem, load)))
     outcome = Refuted() if all(probe.refuted for probe in probes) else Unknown()
-    return Probe(outcome, NAME, max(p.seconds for p in probes), sum(p.work for p in probes))
+    seconds, counted = max(p.seconds for p in probes), max(p.counted for p in probes)
+    return Probe(outcome, NAME, seconds, sum(p.work for p in probes), counted)
 
 
 def _at_once(problem: Problem, interval: Time, in_flight: int, budget: Budget, tactics: Tactics) -> Probe:

@@ -1,18 +1,20 @@
 # pyright: reportUnknownMemberType=false
 """Runs CP-SAT on one interval: feasibility, or the answer with the fewest channels or of least length.
 
-Deterministic: one worker, a fixed seed; only a wall-clock limit that strikes can change an answer.
+Deterministic: one worker, a fixed seed, limits of work; only measured time that is many times the limit can
+change an answer.
 """
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, cast
 
 from ortools.sat.python import cp_model
 
 from twill.engine import decode
+from twill.engine.clock import SEARCHED, STATED
 from twill.engine.probe import UNLIMITED, Budget, Feasible, Outcome, Probe, Refuted, Stoppable, Unknown
 from twill.ir.problem import Operation, Problem, Time
 from twill.ir.schedule import Solution
@@ -113,7 +115,9 @@ def attempt(
     _hint(built, tactics.hint)
     solver, status = _run(built, began, budget, tactics)
     work = solver.response_proto.deterministic_time
-    return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began, work)
+    counted = _counted(built, solver)
+    budget.count(counted)
+    return Probe(_outcome(built, solver, status), "cpsat", time.monotonic() - began, work, counted)
 
 
 def _outcome(built: Built, solver: cp_model.CpSolver, status: cp_model.CpSolverStatus) -> Outcome:
@@ -140,9 +144,20 @@ def _narrow(built: Built, tactics: Tactics) -> None:
         groups.issuable(built.variables)
 
 
+def _stating(built: Built) -> float:
+    """Seconds that a model counts for."""
+    stated = cast(Sequence[object], built.variables.model.proto.constraints)
+    return STATED * len(stated)
+
+
+def _counted(built: Built, solver: cp_model.CpSolver) -> float:
+    """Seconds that a model and the search count for."""
+    return _stating(built) + SEARCHED * solver.response_proto.deterministic_time
+
+
 def _clock(began: float, budget: Budget) -> Callable[[], bool]:
     """Whether the time is up or the event set."""
-    end = began + budget.seconds
+    end = began + budget.measured
     return lambda: time.monotonic() > end or budget.stopped
 
 
@@ -153,14 +168,14 @@ def _run(
     model, solver = built.variables.model, cp_model.CpSolver()
     if len(built.variables.problem.operations) > PROBED:
         solver.parameters.cp_model_probing_level = 0
-    if budget.work is not None:
-        solver.parameters.max_deterministic_time = budget.work
+    left = max(1e-3, (budget.seconds - _stating(built)) / SEARCHED)
+    solver.parameters.max_deterministic_time = left if budget.work is None else min(left, budget.work)
     solver.parameters.num_workers = 1
     solver.parameters.random_seed = 1 if tactics.seed is None else tactics.seed
     solver.parameters.randomize_search = tactics.seed is not None
     solver.parameters.permute_variable_randomly = tactics.seed is not None
     solver.parameters.linearization_level = tactics.linearization
-    solver.parameters.max_time_in_seconds = max(0.01, began + budget.seconds - time.monotonic())
+    solver.parameters.max_time_in_seconds = max(0.01, began + budget.measured - time.monotonic())
     solver.parameters.catch_sigint_signal = False
     if budget.stop is None:
         return solver, _solved(solver, model)
@@ -240,6 +255,7 @@ def improve(
     _hint(built, found)
     built.variables.model.minimize(_GOALS[goal](built, found))
     solver, status = _run(built, began, budget, FINDING)
+    budget.count(_counted(built, solver))
     if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         return found, False
     return _read(built, solver), status == cp_model.OPTIMAL
