@@ -252,7 +252,7 @@ def test_every_word_goes_where_tma_would_put_it(
     found = units(tensor, access, along, numbered(Tensor(shape, Scalar(dtype)), 32 * warps), neighbours)
     written = found.written
     assert written == (size if neighbours == "apart" and found.across else 4)
-    assert found.loads == (1 if found.equal else written // found.part)
+    assert found.loads == (1 if found.equal else 4 // found.part)
     words = dict[int, tuple[int, int]]()
     for thread in range(32 * warps):
         for unit in range(found.grid.count):
@@ -262,11 +262,12 @@ def test_every_word_goes_where_tma_would_put_it(
                 continue
             names["at_"] = [_number(start, names) for start in found.starts()]
             line_of, word_of = _number(found.line.text, names), _number(found.word.text, names)
-            for j in range(found.lines):
+            for j in range(found.writes):
                 row = line_of * found.lines + (_number(found.number(j), names) if found.lines > 1 else 0)
                 to = _number(found.to(j), names)
                 assert to not in words
-                words[to] = (row, word_of * written)
+                column = _number(found.column(str(word_of), j), names) * size if found.apart else word_of * 4
+                words[to] = (row, column)
     assert len(words) == shape[0] * shape[1] * size // written
     for to, (row, byte) in words.items():
         inside = row * line + byte % line

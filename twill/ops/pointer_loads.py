@@ -152,7 +152,8 @@ def neighbours(analysis: AxisAnalysis, op: Op, axis: int) -> Neighbours:
     if all(analysis.of(value).constancy[axis] % word == 0 for value in (pointers, *rest[:1])):
         return "equal"
     found = step(analysis, pointers, axis)
-    return "apart" if found is not None and found.least > 1 else "next"
+    known = found is not None and found.least > 1 and analysis.of(pointers).contiguity[axis] % word
+    return "apart" if known else "next"
 
 
 def _fastest(tile: Tensor) -> int:

@@ -140,9 +140,16 @@ class Units:
         return self.neighbours == "equal" and self.across and self.access == self.size
 
     @property
+    def apart(self) -> int:
+        """How many elements the accesses of a unit are apart; 0 where they are those of a word. So lanes next
+        to each other read elements next to each other."""
+        words = self.tile.columns // self.tile.room * self.size // WORD
+        return gcd(words, LANES) if self.neighbours == "apart" and self.across and self.part < WORD else 0
+
+    @property
     def written(self) -> int:
         """Bytes that a thread writes at once."""
-        return self.size if self.neighbours == "apart" and self.across else WORD
+        return self.size if self.apart else WORD
 
     @property
     def size(self) -> int:
@@ -157,7 +164,7 @@ class Units:
     @property
     def loads(self) -> int:
         """Accesses of a unit."""
-        return 1 if self.equal else self.written // self.part
+        return 1 if self.equal else WORD // self.part
 
     @property
     def lines(self) -> int:
@@ -166,7 +173,7 @@ class Units:
 
     @cached_property
     def grid(self) -> Grid:
-        words = self.tile.columns // self.tile.room * self.size // self.written
+        words = self.tile.columns // self.tile.room * self.size // WORD
         lines, warps = self.tile.rows // self.lines, self.form.threads // LANES
         return grid(words, lines, LANES, warps) if self.across else grid(lines, words, EIGHT, warps)
 
@@ -181,15 +188,28 @@ class Units:
     def point(self, load: int) -> Point:
         """The first element of an access of unit `i_`."""
         line = atom(times(self.line.text, self.lines))
-        column = _sum(times(self.word.text, self.written // self.size), str(load * self.part // self.size))
+        column = self.column(self.word.text, load)
         if self.form.axes != (0, 1):
             return Point(self.form, "i_", (column, column))
         return Point(self.form, "i_", (column, line) if self.tile.transposed else (line, column))
 
+    def column(self, word: str, load: int) -> str:
+        """The first element of an access, in its line."""
+        per = WORD // self.size
+        if not self.apart:
+            return _sum(times(word, per), str(load * self.part // self.size))
+        block, inside = times(_quotient(word, self.apart), per * self.apart), _remainder(word, self.apart)
+        return _sum(plus(block, inside), str(load * self.apart))
+
     def starts(self) -> list[str]:
-        """Where the words of unit 0 go, beyond the beginning of the tile. Lanes begin with different words
-        of a block, so that eight of them write to different banks."""
-        return [self._at(self._line(self.line.base, j), self.word.base) for j in range(self.lines)]
+        """Where what is written of unit 0 goes, beyond the beginning of the tile. Lanes begin with different
+        words of a block, so that eight of them write to different banks."""
+        return [self._at(self.line.base, self.word.base, j) for j in range(self.writes)]
+
+    @property
+    def writes(self) -> int:
+        """Words, or elements that are written on their own, of a unit."""
+        return self.loads if self.apart else self.lines
 
     @property
     def turn(self) -> str:
@@ -201,14 +221,10 @@ class Units:
         return "0" if self.lines == 1 else f"{_sum('turn_', str(j))} % {self.lines}"
 
     def to(self, j: int) -> str:
-        """Where word `j` of unit `i_` goes."""
-        line, byte, width = (
-            times(self.line.step, self.lines),
-            times(self.word.step, self.written),
-            self.tile.width,
-        )
+        """Where what unit `i_` writes as number `j` goes."""
+        line, byte, width = times(self.line.step, self.lines), times(self.word.step, WORD), self.tile.width
         if not self._regular:
-            return f"to_ + {self._at(self._line(self.line.text, j), self.word.text)}"
+            return f"to_ + {self._at(self.line.text, self.word.text, j)}"
         start = f"at_[{j}]"
         if not self.swizzled:
             return plus(plus(start, byte), times(line, width))
@@ -221,7 +237,7 @@ class Units:
     @property
     def _regular(self) -> bool:
         """The addresses of a thread's words differ by constants, and in bits that are zero in the first."""
-        line, word = self.line.bound * self.lines, self.word.bound * self.written
+        line, word = self.line.bound * self.lines, self.word.bound * WORD
         return not (self.tile.places or self.tile.padded) and all(
             one > 0 and one & (one - 1) == 0 for one in (line, word)
         )
@@ -229,10 +245,15 @@ class Units:
     def _line(self, line: str, j: int) -> str:
         return atom(line) if self.lines == 1 else f"({times(line, self.lines)} + {self.number(j)})"
 
-    def _at(self, line: str, word: str) -> str:
-        byte, width = self.tile.byte(times(word, self.written)), self.tile.width
+    def _at(self, line: str, word: str, j: int) -> str:
+        line = self._line(line, j)
+        column = self.column(word, j) if self.apart else times(word, WORD // self.size)
+        byte, width = (
+            self.tile.byte(times(column, self.size) if self.apart else times(word, WORD)),
+            self.tile.width,
+        )
         if self.tile.places:
-            return times(place(self.tile.places, line, times(word, self.written // self.size)), self.size)
+            return times(place(self.tile.places, line, column), self.size)
         if not self.swizzled:
             return f"{byte} + {line} * {width}"
         inside = f"{line} * {width} + ({byte} % {width} ^ {_pattern(line, width)})"
@@ -420,7 +441,7 @@ def _accesses(scope: Scope, op: Op, found: Units) -> int:
         return found.loads
     line = 0 if found.tile.transposed or found.form.axes != (0, 1) else 1
     run = AxisAnalysis(scope.program.function).of(op.operands[0]).contiguity[line]
-    return 1 if run % (found.written // found.size) == 0 else found.loads
+    return 1 if run % (WORD // found.size) == 0 else found.loads
 
 
 def _conditions(analysis: Analysis, op: Op) -> tuple[Condition, ...]:
@@ -465,7 +486,7 @@ def loading(scope: Scope, op: Op, found: Units, own: Kept, slot: str) -> Loading
         *scope.lines,
         f"const uint32_t to_ = {slot};",
         *([f"const uint32_t turn_ = {found.turn};"] if found.lines > 1 else []),
-        f"[[maybe_unused]] const uint32_t at_[{found.lines}] = {{{starts}}};",
+        f"[[maybe_unused]] const uint32_t at_[{found.writes}] = {{{starts}}};",
         *numbers.lines,
         *begin,
     )
@@ -614,16 +635,14 @@ def _passed(one: Loading, each: int) -> list[str]:
 def _written(one: Loading, each: int) -> list[str]:
     """The words of these units."""
     found = one.found
-    kind = f"uint{8 * found.written}_t"
     if found.equal:
         ones = sum(1 << 8 * found.size * number for number in range(WORD // found.size))
-        return _each_unit(found, each, [f"shared_at<uint32_t>({found.to(0)}) = read_[u_][0] * {ones:#x}u;"])
-    words = [
-        f"gathered<{found.part}>(read_[u_], {found.number(j)})"
-        if found.written == WORD
-        else f"{kind}(read_[u_][0])"
-        for j in range(found.lines)
-    ]
+        words = [f"read_[u_][0] * {ones:#x}u"]
+    elif found.apart:
+        words = [f"uint{8 * found.size}_t(read_[u_][{load}])" for load in range(found.loads)]
+    else:
+        words = [f"gathered<{found.part}>(read_[u_], {found.number(j)})" for j in range(found.lines)]
+    kind = f"uint{8 * found.written}_t"
     write = [f"shared_at<{kind}>({found.to(j)}) = {word};" for j, word in enumerate(words)]
     return _each_unit(found, each, write)
 
